@@ -58,13 +58,24 @@ impl Dial {
             let connected =
                 connected.unwrap_or_else(|| Err(format!("no connection within {limit:?}")));
             match connected {
-                Ok((address, (requests, connection))) => {
-                    report(DialEvent::Connected(requests, Arc::new(address)));
+                Ok((address, opened)) => {
+                    report(DialEvent::Connected(opened.requests, Arc::new(address)));
+                    let (mut connection, go_away) = (opened.connection, opened.go_away);
                     spawner.spawn(async move {
-                        if let Err(why) = connection.await {
+                        // Calls that do not end by themselves must not delay the next connection.
+                        let ended = select! {
+                            biased;
+                            ended = &mut connection => Some(ended),
+                            () = go_away => None,
+                        };
+                        report(DialEvent::Closed);
+                        let ended = match ended {
+                            Some(ended) => ended,
+                            None => connection.await,
+                        };
+                        if let Err(why) = ended {
                             tracing::debug!(%why, "connection to an endpoint lost");
                         }
-                        report(DialEvent::Closed);
                     });
                 }
                 Err(why) => report(DialEvent::Failed(why)),
@@ -79,7 +90,7 @@ impl Dial {
     async fn connect(
         self,
         addresses: Vec<SocketAddress>,
-    ) -> Result<(SocketAddress, (SendRequest<Body>, Connection)), String> {
+    ) -> Result<(SocketAddress, Opened), String> {
         let runtime = self.runtime.clone();
         let connected = first_success(&runtime, addresses, |address| {
             let dial = self.clone();
@@ -93,13 +104,11 @@ impl Dial {
         connected.await.map_err(last_failure)
     }
 
-    async fn open(
-        &self,
-        address: &SocketAddress,
-    ) -> Result<(SendRequest<Body>, Connection), String> {
+    async fn open(&self, address: &SocketAddress) -> Result<Opened, String> {
         let protection = if self.tls.is_some() { Protection::Tls } else { Protection::Plaintext };
         let io = TokioIo::new(self.connect_to(address).await?);
-        let (io, mut opening) = expect_settings(io, protection);
+        let (mut io, mut opening) = expect_settings(io, protection);
+        let go_away: GoAway = Box::pin(io.go_away());
         let handshake = http2::Builder::new(self.runtime.clone())
             .timer(self.runtime.clone())
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -113,7 +122,7 @@ impl Dial {
         let why = select! {
             biased;
             opened = &mut opening => match opened {
-                Ok(()) => return Ok((requests, connection)),
+                Ok(()) => return Ok(Opened { requests, connection, go_away }),
                 Err(why) => why,
             },
             ended = &mut connection => match (opening.failure(), ended) {
@@ -149,6 +158,16 @@ impl Dial {
 
 type Connection =
     Pin<Box<http2::Connection<TokioIo<Http2Io<TokioIo<Box<dyn Io>>>>, Body, SharedRuntime>>>;
+
+type GoAway = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Open connection.
+struct Opened {
+    requests: SendRequest<Body>,
+    connection: Connection,
+    /// Resolves when the endpoint accepts no more calls.
+    go_away: GoAway,
+}
 
 fn last_failure(mut failures: Vec<String>) -> String {
     failures.pop().unwrap_or_else(|| "no address".into())

@@ -10,6 +10,8 @@
 //!
 //! [RFC 9113, section 3.4]: https://www.rfc-editor.org/rfc/rfc9113.html#section-3.4
 
+mod frames;
+
 use core::{
     fmt,
     future::Future,
@@ -25,24 +27,12 @@ use std::{
 };
 
 use futures_channel::oneshot;
-use futures_util::task::AtomicWaker;
+use futures_util::{FutureExt as _, task::AtomicWaker};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::frames::{Frames, NoSettings, Settings, is_tls};
 use crate::tls_advice::{PeerRole, explain_tls_failure};
-
-/// Length of a frame header in bytes.
-const HEADER: usize = 9;
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-
-/// Flag of DATA and HEADERS: last frame of the stream in this direction.
-const END_STREAM: u8 = 1;
-/// Flag of SETTINGS: acknowledges the other side's settings.
-const ACK: u8 = 1;
 
 /// Protection of a connection. Used for the advice in [`NotHttp2`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +118,9 @@ impl fmt::Display for Hex<'_> {
 pub fn expect_settings<T>(io: T, protection: Protection) -> (Http2Io<T>, Opening) {
     let (sender, receiver) = oneshot::channel();
     let settings_report = SettingsReport { sender, protection };
-    let frames = Frames { state: FrameState::Header([0; HEADER], 0), settings: Settings::Missing };
-    (Http2Io { io, frames, settings_report: Some(settings_report), end: None }, Opening(receiver))
+    let settings_report = Some(settings_report);
+    let io = Http2Io { io, frames: Frames::new(), settings_report, end: None, go_away: None };
+    (io, Opening(receiver))
 }
 
 /// Wraps `io` so that the server's SETTINGS and the end of the connection's only call are reported.
@@ -239,6 +230,8 @@ pub struct Http2Io<T> {
     settings_report: Option<SettingsReport>,
     /// Reports the end of the call; `None` if it is not needed.
     end: Option<EndGuard>,
+    /// Reports GOAWAY; `None` if it is not needed, or after it has reported.
+    go_away: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug)]
@@ -247,123 +240,8 @@ struct SettingsReport {
     protection: Protection,
 }
 
-/// Parser of frame boundaries.
-#[derive(Debug)]
-struct Frames {
-    state: FrameState,
-    settings: Settings,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum FrameState {
-    /// Partial frame header and its number of bytes.
-    Header([u8; HEADER], usize),
-    /// Number of payload bytes that are left in the frame.
-    Payload(usize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settings {
-    Missing,
-    /// The header of the SETTINGS frame was read.
-    Begun,
-    Read,
-}
-
-/// Error: the first bytes, which do not begin a SETTINGS frame.
-struct NoSettings(Vec<u8>);
-
-impl Frames {
-    /// Parses the bytes that were read. Returns whether they end a stream.
-    fn read(&mut self, mut bytes: &[u8]) -> Result<bool, NoSettings> {
-        let mut has_end = false;
-        while !bytes.is_empty() {
-            match &mut self.state {
-                FrameState::Header(header, filled) => {
-                    let taken = bytes.len().min(HEADER.saturating_sub(*filled));
-                    let (own, rest) = bytes.split_at(taken);
-                    for (to, from) in header.iter_mut().skip(*filled).zip(own) {
-                        *to = *from;
-                    }
-                    *filled += taken;
-                    bytes = rest;
-                    let (header, filled) = (*header, *filled);
-                    self.check_first(header, filled)?;
-                    if filled == HEADER {
-                        has_end |= self.begin_frame(header);
-                    }
-                }
-                FrameState::Payload(left) => {
-                    let taken = bytes.len().min(*left);
-                    *left -= taken;
-                    bytes = bytes.get(taken..).unwrap_or_default();
-                    if *left == 0 {
-                        self.end_frame();
-                    }
-                }
-            }
-        }
-        Ok(has_end)
-    }
-
-    /// Checks that the first frame is SETTINGS. It has at most 16384 bytes, so its first byte is
-    /// zero.
-    fn check_first(&self, header: [u8; HEADER], filled: usize) -> Result<(), NoSettings> {
-        if self.settings != Settings::Missing {
-            return Ok(());
-        }
-        let read = header.get(..filled).unwrap_or_default();
-        let is_wrong = match header {
-            // Receivers ignore undefined flags of a frame and the reserved bit (RFC 9113, section
-            // 4.1).
-            [_, _, _, kind, flags, reserved, stream @ ..] if filled == HEADER => {
-                kind != SETTINGS || flags & ACK != 0 || reserved & 0x7f != 0 || stream != [0; 3]
-            }
-            _ => is_tls(read),
-        };
-        if is_wrong { Err(NoSettings(read.to_vec())) } else { Ok(()) }
-    }
-
-    fn begin_frame(&mut self, header: [u8; HEADER]) -> bool {
-        let [a, b, c, kind, flags, ..] = header;
-        let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-        self.state = FrameState::Payload(length);
-        if self.settings == Settings::Missing {
-            self.settings = Settings::Begun;
-        }
-        if length == 0 {
-            self.end_frame();
-        }
-        match kind {
-            DATA | HEADERS => flags & END_STREAM != 0,
-            RST_STREAM => true,
-            _ => false,
-        }
-    }
-
-    fn end_frame(&mut self) {
-        self.state = FrameState::Header([0; HEADER], 0);
-        if self.settings == Settings::Begun {
-            self.settings = Settings::Read;
-        }
-    }
-
-    /// Returns the partial frame header.
-    fn rest(&self) -> &[u8] {
-        match &self.state {
-            FrameState::Header(header, filled) => header.get(..*filled).unwrap_or_default(),
-            FrameState::Payload(_) => &[],
-        }
-    }
-}
-
 /// Usual causes of a connection that the server closes at once.
 const CLOSED_HINT: &str = "; is it a TLS port, or does the server refuse further connections?";
-
-/// Returns whether the bytes begin a TLS record: its type, and a version of SSL 3 or TLS.
-fn is_tls(first: &[u8]) -> bool {
-    matches!(first, [0x14..=0x17, 0x03, ..])
-}
 
 impl NotHttp2 {
     fn broken(error: &io::Error, protection: Protection) -> Self {
@@ -390,34 +268,43 @@ impl NotHttp2 {
 }
 
 impl<T> Http2Io<T> {
+    /// Returns a future that resolves when the server has sent GOAWAY, or at the end of the
+    /// connection. HTTP/2 stacks report a GOAWAY only to the next request, or after the last stream.
+    pub fn go_away(&mut self) -> impl Future<Output = ()> + Send + Unpin + use<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.go_away = Some(sender);
+        receiver.map(drop)
+    }
+
+    /// Parses bytes that were read.
+    fn parse(&mut self, read: &[u8]) -> Result<(), NoSettings> {
+        let has_end = self.frames.read(read)?;
+        if let (true, Some(end)) = (has_end, &self.end) {
+            end.0.set();
+        }
+        if self.frames.has_go_away
+            && let Some(go_away) = self.go_away.take()
+        {
+            let _ = go_away.send(());
+        }
+        Ok(())
+    }
+
     /// Processes the bytes that were read. No bytes means end of file.
     fn inspect(&mut self, read: &[u8]) -> io::Result<()> {
-        let Some(settings_report) = &self.settings_report else {
-            if let Some(end) = &self.end
-                && let Ok(true) = self.frames.read(read)
-            {
-                end.0.set();
-            }
-            return Ok(());
-        };
         let first = match read {
+            [] if self.settings_report.is_none() => return Ok(()),
             [] => self.frames.rest().to_vec(),
-            _ => match self.frames.read(read) {
-                Ok(has_end) => {
-                    if let (true, Some(end)) = (has_end, &self.end) {
-                        end.0.set();
-                    }
-                    return Ok(());
-                }
+            _ => match self.parse(read) {
+                Ok(()) => return Ok(()),
                 Err(NoSettings(first)) => first,
             },
         };
+        let Some(settings_report) = self.settings_report.take() else { return Ok(()) };
         // The first line of an HTTP/1 response, if it arrived in one piece.
         let all = if read.starts_with(&first) { read } else { &first };
         let why = NotHttp2::new(&first, all, settings_report.protection);
-        if let Some(settings_report) = self.settings_report.take() {
-            let _ = settings_report.sender.send(Err(why.clone()));
-        }
+        let _ = settings_report.sender.send(Err(why.clone()));
         match read {
             [] => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -438,7 +325,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Http2Io<T> {
         {
             let _ = settings_report.sender.send(Ok(()));
         }
-        if this.settings_report.is_none() && this.end.is_none() {
+        if this.settings_report.is_none() && this.end.is_none() && this.go_away.is_none() {
             return Pin::new(&mut this.io).poll_read(cx, buf);
         }
         let before = buf.filled().len();

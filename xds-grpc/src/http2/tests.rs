@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
 
-use futures_util::FutureExt as _;
-
-use super::*;
+use super::{
+    frames::{DATA, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS},
+    *,
+};
 
 const SIX: [u8; 15] = [0, 0, 6, SETTINGS, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 9];
 
@@ -136,6 +137,25 @@ fn end_of_stream_is_noticed_behind_unread_data() {
             assert_eq!(ended(), is_end, "{whole:?} in pieces of {size}");
             drop(io);
             assert!(ended(), "with its connection");
+        }
+    }
+}
+
+#[test]
+fn go_away_is_noticed_before_the_last_stream_ends() {
+    let first = [SIX.to_vec(), frame(HEADERS, 4, b"head")].concat();
+    let whole = [first.clone(), frame(GOAWAY, 0, &[0; 8])].concat();
+    for size in [1, 7, whole.len()] {
+        for (bytes, is_going) in [(&first, false), (&whole, true)] {
+            let pieces = Pieces::new(bytes.chunks(size).map(<[u8]>::to_vec));
+            let (mut io, _opening) = expect_settings(pieces, Protection::Plaintext);
+            let mut go_away = io.go_away();
+            while let Poll::Ready(read) = read(&mut io) {
+                read.expect("it is HTTP/2");
+            }
+            assert_eq!((&mut go_away).now_or_never().is_some(), is_going, "in pieces of {size}");
+            drop(io);
+            assert!(is_going || go_away.now_or_never().is_some(), "with its connection");
         }
     }
 }
