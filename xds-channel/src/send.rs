@@ -183,7 +183,9 @@ async fn send(
                             let (cluster_ref, request) =
                                 (Arc::clone(cluster_ref), outgoing.body.clone());
                             let mut active = ActiveCall { permit, cluster_ref, request, address };
-                            active.note_end(response.headers());
+                            if status::is_end(response.headers()) {
+                                active.note_end(response.headers());
+                            }
                             return Ok((response, active));
                         }
                         // Not sent: wait for the next picker.
@@ -277,7 +279,7 @@ async fn try_send(
     now: Instant,
 ) -> Result<SendOutcome, Status> {
     let PickedEndpoint { id, connection, mut permit } = found;
-    let EndpointConnection { mut requests, scheme, address } = connection;
+    let EndpointConnection { mut requests, scheme, address, .. } = connection;
     let Some(request) = outgoing.request(scheme, permit.hostname(&address), now) else {
         let why =
             cluster.loss("the endpoint refused the call, and the request is too long to retry");

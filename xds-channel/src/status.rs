@@ -80,6 +80,11 @@ pub(crate) fn code_of(error: &hyper::Error) -> Code {
     }
 }
 
+/// Returns whether these headers end a call: the response has no content and no trailers.
+pub(crate) fn is_end(headers: &HeaderMap) -> bool {
+    headers.contains_key(Status::GRPC_STATUS)
+}
+
 /// Returns whether these headers or trailers end a call with `CANCELLED`. Servers use it at the
 /// deadline of a call.
 pub(crate) fn is_cancelled(headers: &HeaderMap) -> bool {
