@@ -59,8 +59,7 @@ impl XdsChannel {
         let node_id = Arc::from(options.node_id.as_str());
         let runtime = options.runtime.clone();
         let seed = options.seed.unwrap_or_else(|| runtime.runtime().entropy());
-        let (driver, routing) =
-            Driver::new(manager, client.clone(), authority.host(), options, seed);
+        let (driver, routing) = Driver::new(manager, client.clone(), &authority, options, seed);
         runtime.spawn(driver.run());
         let mut random = Random::new(seed);
         let channel_id = random.next_u64();

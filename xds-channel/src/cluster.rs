@@ -9,14 +9,15 @@ use std::{
     time::Duration,
 };
 
-use http::uri::Scheme;
+use http::uri::{Authority, Scheme};
 use tokio::sync::{mpsc, watch};
 use xds_core::{ResourceName, Time};
 use xds_grpc::{clock::Clock, runtime::Task};
 use xds_routing::{
+    Random,
     balancer::{
         Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, LoadRecorder,
-        LoadReport, LoadSource, Picker, leaves,
+        LoadSource, Picker, leaves,
     },
     dependencies::{ClusterConfiguration, ResolvedClusters},
     router::Failure,
@@ -28,7 +29,7 @@ use crate::{
     dial::{Dial, DialEvent},
     endpoint::EndpointConnection,
     events::DriverEvent,
-    load::watch_load,
+    load::LoadWatch,
     options::ChannelOptions,
     tls::ClusterTls,
 };
@@ -63,6 +64,10 @@ pub(crate) struct Cluster {
     serial: u64,
     balancer: Balancer,
     dial: Dial,
+    /// Authority of the streams of load reports.
+    authority: Authority,
+    /// For the backoff of these streams.
+    random: Random,
     clock: Clock,
     /// TLS settings of the leaf clusters (gRFC A75), by number.
     tls_settings: TlsSettings,
@@ -84,7 +89,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(
         name: &ResourceName,
-        host: &Arc<str>,
+        authority: &Authority,
         options: &ChannelOptions,
         providers: &Arc<Providers>,
         clock: &Clock,
@@ -94,7 +99,7 @@ impl Cluster {
         let dial = Dial {
             runtime: options.runtime.clone(),
             timeout: options.connect_timeout,
-            host: Arc::clone(host),
+            host: authority.host().into(),
             tls: None,
         };
         Self {
@@ -102,6 +107,8 @@ impl Cluster {
             serial: next_serial(),
             balancer: Balancer::new(options.times, seed).with_counters(Arc::new(ProcessCounters)),
             dial,
+            authority: authority.clone(),
+            random: Random::new(!seed),
             clock: clock.clone(),
             tls_settings: TlsSettings::default(),
             providers: Arc::clone(providers),
@@ -187,7 +194,7 @@ impl Cluster {
             DialEvent::Connected(requests, address) => {
                 // The attempt was aborted meanwhile. Dropping the connection closes it.
                 let Some((_, scheme)) = self.dials.remove(&id) else { return };
-                let connection = EndpointConnection { requests, scheme, address };
+                let connection = EndpointConnection::new(requests, scheme, address);
                 Arc::make_mut(&mut self.connections).insert(id, connection);
                 ConnectionEvent::Connected
             }
@@ -262,11 +269,19 @@ impl Cluster {
         let Some(interval) = interval else { return };
         for (id, recorder) in wanted {
             let Some(connection) = self.connections.get(&id) else { continue };
+            if connection.lacks_load_reports.load(Ordering::Relaxed) {
+                continue;
+            }
             self.load_watches.entry(id).or_insert_with(|| {
-                let (runtime, host, clock) =
-                    (&self.dial.runtime, &self.dial.host, self.clock.clone());
-                let report = move |load: LoadReport| recorder.record(&load, clock.now());
-                (interval, watch_load(runtime, connection, host, interval, report))
+                let clock = self.clock.clone();
+                let watch = LoadWatch {
+                    runtime: self.dial.runtime.clone(),
+                    connection: connection.clone(),
+                    authority: self.authority.clone(),
+                    interval,
+                    random: Random::new(self.random.next_u64()),
+                };
+                (interval, watch.start(move |load| recorder.record(&load, clock.now())))
             });
         }
     }

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use http::uri::Authority;
 use tokio::{
     select,
     sync::{mpsc, watch},
@@ -39,8 +40,8 @@ pub(crate) struct Driver {
     random: Random,
     clusters: BTreeMap<ResourceName, (Cluster, Weak<ClusterRef>)>,
     unsupported: UnsupportedFeatures,
-    /// Host name of the channel.
-    host: Arc<str>,
+    /// Authority of the channel.
+    authority: Authority,
     node_id: Arc<str>,
     routing: watch::Sender<Routing>,
     events: mpsc::UnboundedReceiver<DriverEvent>,
@@ -51,7 +52,7 @@ impl Driver {
     pub(crate) fn new(
         manager: DependencyManager,
         client: ClientHandle,
-        host: &str,
+        authority: &Authority,
         options: ChannelOptions,
         seed: u64,
     ) -> (Self, watch::Receiver<Routing>) {
@@ -70,7 +71,7 @@ impl Driver {
             random: Random::new(seed ^ 1),
             clusters: BTreeMap::new(),
             unsupported: UnsupportedFeatures::default(),
-            host: host.into(),
+            authority: authority.clone(),
             routing,
             events,
             event_sender,
@@ -163,7 +164,7 @@ impl Driver {
             let events = self.event_sender.clone();
             let cluster = Cluster::new(
                 name,
-                &self.host,
+                &self.authority,
                 &self.options,
                 &self.providers,
                 &self.clock,

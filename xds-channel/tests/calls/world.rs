@@ -253,6 +253,8 @@ pub(crate) struct Backend {
     pub(crate) counted: Counted,
     /// Controls the reported health.
     pub(crate) reporter: HealthReporter,
+    /// Server, which ends after it was stopped and its last call.
+    pub(crate) serving: JoinHandle<()>,
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -288,6 +290,7 @@ impl Backend {
             headers: Arc::default(),
             scheme: Arc::default(),
             authority: Arc::default(),
+            stream_authority: Arc::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -298,8 +301,8 @@ impl Backend {
             .serve_with_incoming_shutdown(TcpIncoming::from(listener), async {
                 let _ = stopped.await;
             });
-        tokio::spawn(serving);
-        Self { address, counted, reporter, stop: Some(stop) }
+        let serving = tokio::spawn(async { serving.await.unwrap() });
+        Self { address, counted, reporter, serving, stop: Some(stop) }
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -316,6 +319,8 @@ impl Backend {
 #[derive(Clone)]
 pub(crate) enum Reporting {
     WithResponses(OrcaLoadReport),
+    /// In the headers of responses, where reports do not count.
+    InHeaders(OrcaLoadReport),
     OnStreams(OrcaLoadReport),
 }
 
@@ -332,6 +337,8 @@ pub(crate) struct Counted {
     pub(crate) scheme: Arc<Mutex<Option<String>>>,
     /// Authority of the last call.
     pub(crate) authority: Arc<Mutex<Option<String>>>,
+    /// Authority of the last stream of load reports.
+    pub(crate) stream_authority: Arc<Mutex<Option<String>>>,
 }
 
 impl NamedService for Counted {
@@ -360,6 +367,11 @@ impl Service<Request<Body>> for Counted {
                 Some(Reporting::WithResponses(report)) => {
                     response.map(|body| with_report(body, &report))
                 }
+                Some(Reporting::InHeaders(report)) => {
+                    let mut response = response;
+                    response.headers_mut().insert(LoadReport::TRAILER, in_base64(&report));
+                    response
+                }
                 _ => response,
             })
         })
@@ -385,15 +397,20 @@ impl Service<Request<Body>> for LoadStreams {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         assert_eq!(request.uri().path(), LoadReport::METHOD);
+        let authority = request.uri().authority().map(ToString::to_string);
+        *self.0.stream_authority.lock().unwrap() = authority;
         self.0.streams.fetch_add(1, Ordering::SeqCst);
         core::future::ready(Ok(report_on_a_stream(self.0.report.as_ref())))
     }
 }
 
+fn in_base64(report: &OrcaLoadReport) -> HeaderValue {
+    STANDARD_NO_PAD.encode(report.encode_to_vec()).parse().unwrap()
+}
+
 /// Adds a load report to the trailers.
 fn with_report(body: Body, report: &OrcaLoadReport) -> Body {
-    let text = STANDARD_NO_PAD.encode(report.encode_to_vec());
-    let value: HeaderValue = text.parse().unwrap();
+    let value = in_base64(report);
     Body::new(body.map_frame(move |frame| match frame.into_trailers() {
         Ok(mut trailers) => {
             trailers.insert(LoadReport::TRAILER, value.clone());
