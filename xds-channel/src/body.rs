@@ -54,7 +54,8 @@ impl ActiveCall {
         if status::is_ok(headers) {
             self.permit.set_outcome(CallOutcome::Success);
         }
-        if let Some(load) = load_report(headers) {
+        let metrics = self.permit.load_metrics();
+        if let Some(load) = metrics.and_then(|metrics| load_report(headers, metrics)) {
             self.permit.report_load(&load, self.cluster_ref.clock.now());
         }
     }

@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use http::uri::{Authority, Scheme};
@@ -29,7 +28,7 @@ use crate::{
     dial::{Dial, DialEvent},
     endpoint::EndpointConnection,
     events::DriverEvent,
-    load::LoadWatch,
+    load::{LoadRules, LoadWatch},
     options::ChannelOptions,
     tls::ClusterTls,
 };
@@ -81,8 +80,8 @@ pub(crate) struct Cluster {
     connections: Connections,
     /// Attempts to connect. Dropping one ends it.
     dials: BTreeMap<ConnectionId, (Task, Scheme)>,
-    /// Streams of load reports, with their intervals. Dropping one ends it.
-    load_watches: BTreeMap<ConnectionId, (Duration, Task)>,
+    /// Streams of load reports, with their settings. Dropping one ends it.
+    load_watches: BTreeMap<ConnectionId, (LoadRules, Task)>,
     state: watch::Sender<ClusterState>,
 }
 
@@ -259,14 +258,17 @@ impl Cluster {
     /// calls if the policy needs them.
     fn watch_loads(&mut self) {
         let picker = self.picker.as_ref();
-        let interval = match picker.and_then(Picker::loads) {
-            Some(LoadSource::Stream(interval)) => Some(interval),
+        let rules = picker.and_then(|picker| match picker.loads() {
+            Some(LoadSource::Stream(interval)) => {
+                Some(LoadRules { interval, metrics: picker.load_metrics().to_vec() })
+            }
             _ => None,
-        };
-        let picked = interval.and(picker).into_iter().flat_map(Picker::connections);
+        });
+        let picked = rules.as_ref().and(picker).into_iter().flat_map(Picker::connections);
         let wanted: BTreeMap<ConnectionId, LoadRecorder> = picked.collect();
-        self.load_watches.retain(|id, (at, _)| Some(*at) == interval && wanted.contains_key(id));
-        let Some(interval) = interval else { return };
+        self.load_watches
+            .retain(|id, (by, _)| Some(&*by) == rules.as_ref() && wanted.contains_key(id));
+        let Some(rules) = rules else { return };
         for (id, recorder) in wanted {
             let Some(connection) = self.connections.get(&id) else { continue };
             if connection.lacks_load_reports.load(Ordering::Relaxed) {
@@ -278,10 +280,10 @@ impl Cluster {
                     runtime: self.dial.runtime.clone(),
                     connection: connection.clone(),
                     authority: self.authority.clone(),
-                    interval,
+                    rules: rules.clone(),
                     random: Random::new(self.random.next_u64()),
                 };
-                (interval, watch.start(move |load| recorder.record(&load, clock.now())))
+                (rules.clone(), watch.start(move |load| recorder.record(&load, clock.now())))
             });
         }
     }

@@ -27,7 +27,7 @@ use xds_grpc::{
     RawCodec,
     runtime::{SharedRuntime, Task, yield_now},
 };
-use xds_routing::{Random, balancer::LoadReport};
+use xds_routing::{Random, balancer::LoadReport, cluster::UtilizationMetric};
 
 use crate::endpoint::EndpointConnection;
 
@@ -36,12 +36,20 @@ use crate::endpoint::EndpointConnection;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
+/// Settings of the streams of load reports. Streams are replaced when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoadRules {
+    pub(crate) interval: Duration,
+    /// Metrics for the utilization.
+    pub(crate) metrics: Vec<UtilizationMetric>,
+}
+
 /// Parameters of the streams of load reports on a connection.
 pub(crate) struct LoadWatch {
     pub(crate) runtime: SharedRuntime,
     pub(crate) connection: EndpointConnection,
     pub(crate) authority: Authority,
-    pub(crate) interval: Duration,
+    pub(crate) rules: LoadRules,
     pub(crate) random: Random,
 }
 
@@ -53,7 +61,7 @@ impl LoadWatch {
     }
 
     async fn run(self, report: impl Fn(LoadReport) + Send + Sync) {
-        let Self { runtime, connection, authority, interval, random } = self;
+        let Self { runtime, connection, authority, rules, random } = self;
         let EndpointConnection { requests, scheme, address, lacks_load_reports } = connection;
         let origin = Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build();
         let Ok(origin) = origin else { return };
@@ -61,7 +69,7 @@ impl LoadWatch {
         let mut backoff = Backoff { pause: FIRST_PAUSE, random };
         loop {
             let (began, mut has_reported) = (runtime.now(), false);
-            let ended = read_reports(&mut grpc, interval, |load| {
+            let ended = read_reports(&mut grpc, &rules, |load| {
                 has_reported = true;
                 report(load);
             });
@@ -102,7 +110,7 @@ impl Backoff {
 /// Reads the reports of one stream, until it ends.
 async fn read_reports<S>(
     grpc: &mut Grpc<S>,
-    interval: Duration,
+    rules: &LoadRules,
     mut report: impl FnMut(LoadReport),
 ) -> Result<(), Status>
 where
@@ -110,11 +118,11 @@ where
     S::ResponseBody: http_body::Body<Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     grpc.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
-    let request = tonic::Request::new(Bytes::from(LoadReport::request(interval)));
+    let request = tonic::Request::new(Bytes::from(LoadReport::request(rules.interval)));
     let path = PathAndQuery::from_static(LoadReport::METHOD);
     let mut reports = grpc.server_streaming(request, path, RawCodec).await?.into_inner();
     while let Some(bytes) = reports.message().await? {
-        let load = LoadReport::from_bytes(&bytes);
+        let load = LoadReport::from_bytes(&bytes, &rules.metrics);
         report(load.ok_or_else(|| Status::internal("malformed load report"))?);
         // An endpoint may send without pause. The stream can be ended only between polls.
         yield_now().await;
@@ -204,7 +212,8 @@ mod tests {
     async fn reports_without_pause_leave_time_to_other_tasks() {
         let count = Cell::new(0_u32);
         let mut grpc = Grpc::new(Flood(1_000));
-        let reading = read_reports(&mut grpc, FIRST_PAUSE, |_| count.set(count.get() + 1));
+        let rules = LoadRules { interval: FIRST_PAUSE, metrics: Vec::new() };
+        let reading = read_reports(&mut grpc, &rules, |_| count.set(count.get() + 1));
         tokio::select! {
             biased;
             _ = reading => {}

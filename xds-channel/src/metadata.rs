@@ -9,7 +9,7 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use http::{HeaderMap, HeaderValue};
-use xds_routing::{balancer::LoadReport, pattern::Headers};
+use xds_routing::{balancer::LoadReport, cluster::UtilizationMetric, pattern::Headers};
 
 /// Base64 with or without padding, as gRPC's binary headers may have it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -40,9 +40,12 @@ impl Headers for Metadata<'_> {
 }
 
 /// Returns the load report of an endpoint, from the trailers of a response (gRFC A51).
-pub(crate) fn load_report(trailers: &HeaderMap) -> Option<LoadReport> {
+pub(crate) fn load_report(
+    trailers: &HeaderMap,
+    metrics: &[UtilizationMetric],
+) -> Option<LoadReport> {
     let text = trailers.get(LoadReport::TRAILER)?;
-    LoadReport::from_bytes(&BASE64.decode(text).ok()?)
+    LoadReport::from_bytes(&BASE64.decode(text).ok()?, metrics)
 }
 
 /// Parses the timeout that the application set: up to eight digits and a unit.

@@ -39,6 +39,7 @@ async fn shares_become_one_to_three(
         oob_reporting_period: Some(proto::Duration { seconds: 0, nanos: 50_000_000 }),
         blackout_period: Some(proto::Duration::default()),
         weight_update_period: Some(proto::Duration { seconds: 0, nanos: 100_000_000 }),
+        metric_names_for_computing_utilization: vec!["named_metrics.queue".into()],
         ..ClientSideWeightedRoundRobin::default()
     };
     let weighted = Cluster { load_balancing_policy: policies(&rules), ..eds("c") };
@@ -66,6 +67,20 @@ async fn endpoint_that_reports_less_load_with_its_responses_gets_more_calls() {
     let world = World::new().await;
     let busy = Backend::reporting(Reporting::WithResponses(load(0.9))).await;
     let idle = Backend::reporting(Reporting::WithResponses(load(0.3))).await;
+    shares_become_one_to_three(&world, &busy, &idle, false).await;
+    println!("covers: B33f");
+}
+
+/// The utilization of the CPU is the opposite of that of the selected metric (gRFC A114).
+#[tokio::test]
+async fn selected_metric_is_the_utilization() {
+    let world = World::new().await;
+    let with_queue = |cpu_utilization, queue| OrcaLoadReport {
+        named_metrics: [("queue".into(), queue)].into(),
+        ..load(cpu_utilization)
+    };
+    let busy = Backend::reporting(Reporting::WithResponses(with_queue(0.3, 0.9))).await;
+    let idle = Backend::reporting(Reporting::WithResponses(with_queue(0.9, 0.3))).await;
     shares_become_one_to_three(&world, &busy, &idle, false).await;
     println!("covers: B33f");
 }

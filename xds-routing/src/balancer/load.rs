@@ -13,7 +13,7 @@ use prost::Message as _;
 use xds_core::{Time, proto};
 
 use crate::{
-    cluster::WeightedRoundRobin,
+    cluster::{UtilizationMetric, WeightedRoundRobin},
     proto::xds::{data::orca::v3::OrcaLoadReport, service::orca::v3::OrcaLoadReportRequest},
 };
 
@@ -35,7 +35,7 @@ pub struct LoadReport {
     pub requests: f64,
     /// Failed requests per second.
     pub errors: f64,
-    /// Utilization: that of the application or else of the CPU. 1 is the capacity.
+    /// Utilization: that of the application, the selected metrics or the CPU. 1 is the capacity.
     pub utilization: f64,
 }
 
@@ -57,14 +57,26 @@ impl LoadReport {
         request.encode_to_vec()
     }
 
-    /// Decodes an [`OrcaLoadReport`]. Returns `None` if it is malformed.
+    /// Decodes an [`OrcaLoadReport`]. Its utilization is that of the application, or else the maximum
+    /// of these metrics ([gRFC A114]), or else that of the CPU. Returns `None` if the report is
+    /// malformed.
+    ///
+    /// [gRFC A114]: https://github.com/grpc/proposal/blob/master/A114-wrr-metric-names-for-computing-utilization.md
     #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8], metrics: &[UtilizationMetric]) -> Option<Self> {
         let report = OrcaLoadReport::decode(bytes).ok()?;
         let of_application = report.application_utilization;
-        let utilization = match of_application > 0.0 {
-            true => of_application,
-            false => report.cpu_utilization,
+        let values = metrics.iter().filter_map(|metric| match metric {
+            UtilizationMetric::Cpu => Some(report.cpu_utilization),
+            UtilizationMetric::Memory => Some(report.mem_utilization),
+            UtilizationMetric::Application => Some(of_application),
+            UtilizationMetric::Named(name) => report.named_metrics.get(name).copied(),
+        });
+        let usable = values.filter(|value| *value > 0.0 && value.is_finite());
+        let utilization = match (of_application > 0.0, usable.reduce(f64::max)) {
+            (true, _) => of_application,
+            (false, Some(most)) => most,
+            (false, None) => report.cpu_utilization,
         };
         Some(Self { requests: report.rps_fractional, errors: report.eps, utilization })
     }
@@ -152,6 +164,7 @@ mod tests {
         expiration: Duration::from_secs(60),
         update: Duration::from_secs(1),
         error_penalty: 2.0,
+        utilization_metrics: Vec::new(),
     };
 
     fn at(seconds: u64) -> Time {
@@ -207,7 +220,35 @@ mod tests {
         }
         load.report(&LoadReport { requests: 1.0, errors: f64::NAN, utilization: 1.0 }, at(1));
         check(&load, 50, 1.0);
-        assert_eq!(LoadReport::from_bytes(b"\xff"), None);
+        assert_eq!(LoadReport::from_bytes(b"\xff", &[]), None);
+    }
+
+    #[test]
+    fn utilization_is_that_of_the_application_or_the_largest_metric_or_the_cpu() {
+        let named = |name: &str| UtilizationMetric::Named(name.into());
+        let metrics = [
+            UtilizationMetric::Application,
+            UtilizationMetric::Memory,
+            named("queue"),
+            named("a.b"),
+            named("absent"),
+        ];
+        let utilization = |report: &OrcaLoadReport, metrics: &[_]| {
+            LoadReport::from_bytes(&report.encode_to_vec(), metrics).map(|it| it.utilization)
+        };
+        let mut report = OrcaLoadReport { cpu_utilization: 0.9, ..OrcaLoadReport::default() };
+        assert_eq!(utilization(&report, &metrics), Some(0.9), "no metric is present");
+        report.mem_utilization = 0.4;
+        report.named_metrics = [("queue".into(), 0.2), ("a.b".into(), 0.6)].into();
+        assert_eq!(utilization(&report, &metrics), Some(0.6));
+        assert_eq!(utilization(&report, &metrics[..3]), Some(0.4));
+        assert_eq!(utilization(&report, &[]), Some(0.9));
+        for unusable in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
+            report.named_metrics.insert("a.b".into(), unusable);
+            assert_eq!(utilization(&report, &metrics), Some(0.4), "{unusable}");
+        }
+        report.application_utilization = 0.1;
+        assert_eq!(utilization(&report, &metrics), Some(0.1));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use xds_core::Time;
 
 use super::{
     connection::Connections,
-    load::LoadSource,
     picker::{PickEndpoint, PickLocality, RingPlace, Selection},
     policy::EndpointPolicy,
     priority::{EndpointState, Priority, endpoint_state},
@@ -32,7 +31,8 @@ impl Priority {
         random: &mut Random,
         now: Time,
     ) -> PickLocalities<'a> {
-        let has_loads = self.members.policy.loads() == Some(LoadSource::Responses);
+        let weighted = self.members.policy.weighted();
+        let loads = weighted.filter(|rules| rules.out_of_band.is_none());
         let (mut ready, mut sum) = (Vec::new(), 0_u32);
         let (mut is_waiting, mut why) = (false, None);
         for (index, locality) in self.members.localities.iter().enumerate() {
@@ -48,7 +48,7 @@ impl Priority {
                             counters,
                             results,
                             hostnames,
-                            has_loads,
+                            loads: loads.cloned(),
                         });
                         RingPlace::Ready(endpoints.len().saturating_sub(1))
                     }
@@ -65,14 +65,14 @@ impl Priority {
             }
             if !endpoints.is_empty() {
                 sum = sum.saturating_add(locality.weight);
-                let selection = match (&locality.ring, self.members.policy) {
+                let selection = match (&locality.ring, &self.members.policy) {
                     (Some(ring), _) => Selection::RingHash(Arc::clone(ring), places),
                     (None, EndpointPolicy::LeastRequest(choices)) => {
-                        Selection::LeastRequest(choices)
+                        Selection::LeastRequest(*choices)
                     }
                     (None, EndpointPolicy::Weighted(rules)) => {
                         let next = next_place(&mut self.places, index, random);
-                        Selection::weighted(&endpoints, &rules, next, random, now)
+                        Selection::weighted(&endpoints, rules, next, random, now)
                     }
                     (None, _) => Selection::round_robin(&endpoints, random),
                 };

@@ -335,8 +335,8 @@ impl Balancer {
         if let Some(why) = &current.members.failure {
             return Picker::failing(why.clone());
         }
-        let loads = current.members.policy.loads();
-        let reweigh = current.members.policy.reweigh_interval().map(|after| now.after(after));
+        let weighted = current.members.policy.weighted().cloned();
+        let reweigh = weighted.as_ref().map(|rules| now.after(rules.update));
         let PickLocalities { mut ready, is_waiting, why } =
             current.localities(&self.connections, &mut self.random, now);
         if ready.is_empty() && is_waiting {
@@ -346,7 +346,7 @@ impl Balancer {
         }
         self.reweigh = reweigh.filter(|_| !ready.is_empty());
         match (ready.is_empty(), is_waiting, why) {
-            (false, ..) => Picker::ready(ready, Arc::clone(&current.members.limits), loads),
+            (false, ..) => Picker::ready(ready, Arc::clone(&current.members.limits), weighted),
             (true, true, _) => Picker::queueing(),
             (true, false, Some(why)) => {
                 Picker::failing(format!("connections to all endpoints failed; the last: {why}"))

@@ -14,7 +14,10 @@ use super::{
     stride::Stride,
 };
 use crate::{
-    cluster::WeightedRoundRobin, endpoint::DropCategory, random::Random, scalars::SocketAddress,
+    cluster::{UtilizationMetric, WeightedRoundRobin},
+    endpoint::DropCategory,
+    random::Random,
+    scalars::SocketAddress,
 };
 
 /// Immutable choice of endpoints for calls. A [`Balancer`](super::Balancer) replaces it after
@@ -26,7 +29,7 @@ pub struct Picker(Arc<Choice>);
 enum Choice {
     Queue,
     Fail(String),
-    Ready(Vec<PickLocality>, Arc<Limits>, Option<LoadSource>),
+    Ready(Vec<PickLocality>, Arc<Limits>, Option<Arc<WeightedRoundRobin>>),
 }
 
 /// Endpoints of a locality.
@@ -72,8 +75,8 @@ pub(super) struct PickEndpoint {
     /// Results of calls, for outlier detection.
     pub(super) results: Option<Arc<CallResults>>,
     pub(super) hostnames: Hostnames,
-    /// Whether load reports of responses count.
-    pub(super) has_loads: bool,
+    /// Parameters for the load reports of responses, if they count.
+    pub(super) loads: Option<Arc<WeightedRoundRobin>>,
 }
 
 impl Selection {
@@ -249,10 +252,17 @@ impl CallPermit {
         self.endpoint.hostnames.get(address)
     }
 
+    /// Returns the metrics for the utilization of a load report that the response contains. `None` if
+    /// the policy does not need it.
+    #[must_use]
+    pub fn load_metrics(&self) -> Option<&[UtilizationMetric]> {
+        self.endpoint.loads.as_ref().map(|rules| &*rules.utilization_metrics)
+    }
+
     /// Stores a load report that the response contained, for weighted round robin. Ignored if the
     /// policy does not need it. `now` is a time of the balancer's clock.
     pub fn report_load(&self, load: &LoadReport, now: Time) {
-        if self.endpoint.has_loads {
+        if self.endpoint.loads.is_some() {
             self.endpoint.counters.load.report(load, now);
         }
     }
@@ -306,9 +316,9 @@ impl Picker {
     pub(super) fn ready(
         localities: Vec<PickLocality>,
         limits: Arc<Limits>,
-        loads: Option<LoadSource>,
+        weighted: Option<Arc<WeightedRoundRobin>>,
     ) -> Self {
-        Self(Arc::new(Choice::Ready(localities, limits, loads)))
+        Self(Arc::new(Choice::Ready(localities, limits, weighted)))
     }
 
     /// Returns the endpoints that receive calls.
@@ -352,8 +362,21 @@ impl Picker {
     /// [`connections`](Self::connections).
     #[must_use]
     pub fn loads(&self) -> Option<LoadSource> {
+        self.weighted().map(|rules| match rules.out_of_band {
+            Some(interval) => LoadSource::Stream(interval),
+            None => LoadSource::Responses,
+        })
+    }
+
+    /// Returns the metrics for the utilization of load reports.
+    #[must_use]
+    pub fn load_metrics(&self) -> &[UtilizationMetric] {
+        self.weighted().map_or(&[], |rules| &*rules.utilization_metrics)
+    }
+
+    fn weighted(&self) -> Option<&WeightedRoundRobin> {
         match &*self.0 {
-            Choice::Ready(.., loads) => *loads,
+            Choice::Ready(.., weighted) => weighted.as_deref(),
             Choice::Queue | Choice::Fail(_) => None,
         }
     }

@@ -1,10 +1,7 @@
 //! LB policies that the balancer implements.
 
-use alloc::{format, string::String};
+use alloc::{format, string::String, sync::Arc};
 
-use core::time::Duration;
-
-use super::load::LoadSource;
 use crate::cluster::{BalancingPolicy, Cluster, RingHash, WeightedRoundRobin};
 
 /// Treatment of localities.
@@ -15,13 +12,13 @@ pub(super) enum Localities {
 }
 
 /// Choice of an endpoint of a locality.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum EndpointPolicy {
     RoundRobin,
     /// The endpoint with the fewest active calls among this many random ones.
     LeastRequest(u32),
     /// Round robin by weights that the endpoints report.
-    Weighted(WeightedRoundRobin),
+    Weighted(Arc<WeightedRoundRobin>),
     /// The endpoint at the hash of the call on a ring of hashes, or the next one that is ready.
     RingHash(RingHash),
     /// One connection, to the first address of the locality that answers.
@@ -42,21 +39,10 @@ pub fn can_balance(cluster: &Cluster) -> bool {
 }
 
 impl EndpointPolicy {
-    /// Returns how the endpoints report their load, if the policy needs it.
-    pub(super) const fn loads(&self) -> Option<LoadSource> {
+    /// Returns the parameters of weighted round robin, if it is the policy.
+    pub(super) const fn weighted(&self) -> Option<&Arc<WeightedRoundRobin>> {
         match self {
-            Self::Weighted(rules) => Some(match rules.out_of_band {
-                Some(interval) => LoadSource::Stream(interval),
-                None => LoadSource::Responses,
-            }),
-            _ => None,
-        }
-    }
-
-    /// Returns the interval at which weights are renewed.
-    pub(super) const fn reweigh_interval(&self) -> Option<Duration> {
-        match self {
-            Self::Weighted(rules) => Some(rules.update),
+            Self::Weighted(rules) => Some(rules),
             _ => None,
         }
     }
@@ -73,7 +59,7 @@ pub(super) fn policies_of(cluster: &Cluster) -> Result<(Localities, EndpointPoli
             Ok((localities, EndpointPolicy::LeastRequest((*choices).min(MOST_CHOICES))))
         }
         BalancingPolicy::ClientSideWeightedRoundRobin(rules) => {
-            Ok((localities, EndpointPolicy::Weighted(*rules)))
+            Ok((localities, EndpointPolicy::Weighted(Arc::new(rules.clone()))))
         }
         BalancingPolicy::RingHash(sizes) => Ok((localities, EndpointPolicy::RingHash(*sizes))),
         BalancingPolicy::PickFirst { shuffle } => {

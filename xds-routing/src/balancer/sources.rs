@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
                 }
             }
             let (name, limits) = ((self.cluster.name.clone(), index), Arc::clone(limits));
-            let localities = groups.iter().map(|group| group.peers(connector, policy, seed));
+            let localities = groups.iter().map(|group| group.peers(connector, &policy, seed));
             let outliers = match policy {
                 EndpointPolicy::PickFirst { .. } => None,
                 // Without an algorithm there is nothing to evaluate.
@@ -99,6 +99,7 @@ impl<'a> Source<'a> {
                     .filter(|it| it.success_rate.is_some() || it.failure_percentage.is_some()),
             };
             let localities = localities.collect();
+            let policy = policy.clone();
             Members { name, localities, policy, outliers, limits, failure: None }
         });
         members.collect()
@@ -118,7 +119,7 @@ struct EndpointGroup<'a> {
 }
 
 impl EndpointGroup<'_> {
-    fn peers(&self, connector: ConnectorId, policy: EndpointPolicy, seed: u64) -> WeightedPeers {
+    fn peers(&self, connector: ConnectorId, policy: &EndpointPolicy, seed: u64) -> WeightedPeers {
         let endpoints = || self.endpoints.iter().map(|(endpoint, _)| *endpoint);
         let member =
             |addresses: Vec<_>, hostnames| Member { peer: (connector, addresses), hostnames };
@@ -126,7 +127,7 @@ impl EndpointGroup<'_> {
         let members = match policy {
             EndpointPolicy::PickFirst { shuffle } => {
                 let mut all: Vec<_> = endpoints().flat_map(|it| it.addresses.clone()).collect();
-                if shuffle {
+                if *shuffle {
                     Random::new(seed).shuffle(&mut all);
                 }
                 let has_some = !all.is_empty();
@@ -134,7 +135,7 @@ impl EndpointGroup<'_> {
             }
             EndpointPolicy::RingHash(sizes) => {
                 let keys = self.endpoints.iter().map(|(it, weight)| (ring_key(it), *weight));
-                ring = Some(Arc::new(Ring::new(sizes, &keys.collect::<Vec<_>>())));
+                ring = Some(Arc::new(Ring::new(*sizes, &keys.collect::<Vec<_>>())));
                 endpoints().map(|it| member(it.addresses.clone(), Hostnames::of([it]))).collect()
             }
             EndpointPolicy::RoundRobin

@@ -5,7 +5,7 @@
 //! [gRFC A48]: https://github.com/grpc/proposal/blob/master/A48-xds-least-request-lb-policy.md
 //! [gRFC A52]: https://github.com/grpc/proposal/blob/master/A52-xds-custom-lb-policies.md
 
-use alloc::boxed::Box;
+use alloc::{boxed::Box, string::String, vec::Vec};
 use core::{fmt, time::Duration};
 
 use crate::{
@@ -61,7 +61,7 @@ impl fmt::Display for BalancingPolicy {
 }
 
 /// Parameters of client-side weighted round robin.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WeightedRoundRobin {
     /// Interval at which endpoints report their load on a separate stream (out of band, gRFC A51).
@@ -77,6 +77,36 @@ pub struct WeightedRoundRobin {
     /// Factor of the share of failed requests, which is added to the utilization. Not negative.
     /// Default: 1.
     pub error_penalty: f32,
+    /// Metrics whose maximum is the utilization if the application reports none (gRFC A114). Without
+    /// them it is the utilization of the CPU. Names that are not supported are omitted.
+    pub utilization_metrics: Vec<UtilizationMetric>,
+}
+
+/// Metric of a load report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UtilizationMetric {
+    /// `cpu_utilization`.
+    Cpu,
+    /// `mem_utilization`.
+    Memory,
+    /// `application_utilization`.
+    Application,
+    /// Entry of `named_metrics`.
+    Named(String),
+}
+
+impl UtilizationMetric {
+    /// Parses a name such as `named_metrics.queue`. Returns `None` if it is not supported.
+    fn read(name: &str) -> Option<Self> {
+        match (name, name.split_once('.')) {
+            ("cpu_utilization", _) => Some(Self::Cpu),
+            ("mem_utilization", _) => Some(Self::Memory),
+            ("application_utilization", _) => Some(Self::Application),
+            (_, Some(("named_metrics", key))) => Some(Self::Named(key.into())),
+            _ => None,
+        }
+    }
 }
 
 /// Parameters of ring hash.
@@ -244,12 +274,14 @@ fn validate_client_side_wrr(
     if error_penalty < 0.0 || error_penalty.is_nan() {
         validator.error_in("error_utilization_penalty", "must not be negative");
     }
+    let metrics = config.metric_names_for_computing_utilization.iter();
     Some(WeightedRoundRobin {
         out_of_band: Some(interval?).filter(|_| is_out_of_band),
         blackout: blackout?,
         expiration: expiration?,
         update: update?.max(SHORTEST_UPDATE),
         error_penalty,
+        utilization_metrics: metrics.filter_map(|it| UtilizationMetric::read(it)).collect(),
     })
 }
 

@@ -14,7 +14,7 @@ use xds_core::ResourceName;
 
 pub(crate) use self::validate::validate_cluster;
 pub use self::{
-    balancing::{BalancingPolicy, RingHash, WeightedRoundRobin},
+    balancing::{BalancingPolicy, RingHash, UtilizationMetric, WeightedRoundRobin},
     outliers::{FailurePercentage, OutlierDetection, SuccessRate},
 };
 use crate::{listener::TlsContext, scalars::SocketAddress};

@@ -5,7 +5,7 @@ use core::time::Duration;
 use xds_core::proto::{self, Any, Duration as DurationSchema, FloatValue, UInt64Value};
 use xds_routing::{
     Rules, SocketAddress,
-    cluster::{BalancingPolicy, Cluster, Discovery, LoadReporting},
+    cluster::{BalancingPolicy, Cluster, Discovery, LoadReporting, UtilizationMetric},
     endpoint::ClusterLoadAssignment,
     proto::envoy::{
         config::{
@@ -198,8 +198,15 @@ fn client_side_wrr_settings_are_validated() {
     let valid = changed(|it| {
         it.blackout_period = seconds(10);
         it.error_utilization_penalty = Some(FloatValue { value: 1.0 });
+        let names =
+            ["mem_utilization", "named_metrics.a.b", "request_cost.c", "eps", "named_metrics"];
+        it.metric_names_for_computing_utilization = names.map(String::from).into();
     });
-    assert!(matches!(valid.unwrap().balancing, BalancingPolicy::ClientSideWeightedRoundRobin(_)));
+    let BalancingPolicy::ClientSideWeightedRoundRobin(rules) = valid.unwrap().balancing else {
+        panic!("another policy")
+    };
+    let metrics = [UtilizationMetric::Memory, UtilizationMetric::Named("a.b".into())];
+    assert_eq!(rules.utilization_metrics, metrics, "names that are not supported are omitted");
     let periods: [(&str, Change); 4] = [
         ("oob_reporting_period", |it| it.oob_reporting_period = seconds(-1)),
         ("blackout_period", |it| it.blackout_period = seconds(-1)),
