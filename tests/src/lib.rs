@@ -25,6 +25,8 @@ mod book {
     struct Rollouts;
     #[doc = include_str!("../../docs/book/src/channel.md")]
     struct Channel;
+    #[doc = include_str!("../../docs/book/src/grpc-server.md")]
+    struct GrpcServer;
     #[doc = include_str!("../../docs/book/src/simulate.md")]
     struct Simulate;
     #[doc = include_str!("../../docs/book/src/embed.md")]

@@ -1,4 +1,6 @@
-//! gRPC channel whose calls are routed by xDS.
+//! gRPC channel whose calls are routed by xDS, and a gRPC server that is configured by it.
+//!
+//! [`XdsServer`] describes the server, and the rest of this page the channel.
 //!
 //! A channel is created for a target such as `xds:///name` and is a service for tonic's generated
 //! clients. Use [`XdsChannels`] to create it from a bootstrap, or [`XdsChannel::new`] with an

@@ -11,9 +11,12 @@ use thiserror::Error;
 use tokio::runtime;
 use xds_bootstrap::{Bootstrap, BootstrapError};
 
-use crate::{bootstrap::XdsChannels, target::InvalidTarget};
+use crate::{
+    bootstrap::{InvalidServer, XdsChannels},
+    target::InvalidTarget,
+};
 
-/// Reason why a channel of the process was not created.
+/// Reason why a channel or a server of the process was not created.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ChannelError {
@@ -26,6 +29,9 @@ pub enum ChannelError {
     /// The target is not valid.
     #[error(transparent)]
     Target(#[from] InvalidTarget),
+    /// The server cannot be configured by xDS.
+    #[error(transparent)]
+    Server(#[from] InvalidServer),
 }
 
 impl XdsChannels {

@@ -1,4 +1,4 @@
-//! gRPC channels whose calls are routed by xDS.
+//! gRPC channels whose calls are routed by xDS, and gRPC servers that are configured by it.
 //!
 //! ```no_run
 //! # use tonic_health::pb::health_client::HealthClient;
@@ -7,6 +7,8 @@
 //! # Ok(())
 //! # }
 //! ```
+
+use std::net::SocketAddr;
 
 pub use xds_channel::*;
 
@@ -27,4 +29,27 @@ pub use xds_channel::*;
 /// Panics outside of a tokio runtime.
 pub fn channel(target: &str) -> Result<XdsChannel, ChannelError> {
     Ok(XdsChannels::of_process()?.channel(target)?)
+}
+
+/// Creates a server for tonic's services that listens on an address and is configured by xDS.
+///
+/// It shares the client of the process, and so the bootstrap, with [`channel`]. The bootstrap's
+/// `server_listener_resource_name_template` gives the name of the listener.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use tonic::service::Routes;
+///
+/// let (_reporter, health) = tonic_health::server::health_reporter();
+/// xds::channel::grpc_server("0.0.0.0:50051".parse()?)?.serve(Routes::new(health)).await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Returns an error if the bootstrap is missing or invalid, or does not say how the listeners of
+/// servers are named, or if the port is 0.
+pub fn grpc_server(address: SocketAddr) -> Result<XdsServer, ChannelError> {
+    Ok(XdsChannels::of_process()?.server(address)?)
 }

@@ -1,13 +1,14 @@
 //! xDS: the protocol by which Envoy, gRPC and service meshes receive their configuration.
 //!
-//! This crate combines a family of crates: a client, a management server, a gRPC channel that is
-//! configured by xDS, and a simulator that tests all of them in virtual time.
+//! This crate combines a family of crates: a client, a management server, a gRPC channel and a gRPC
+//! server that are configured by xDS, and a simulator that tests all of them in virtual time.
 //!
 //! | I want to ... | use | feature |
 //! |---|---|---|
 //! | watch resources of a management server | [`Client`](client::Client) | `client` |
 //! | serve resources to Envoy or gRPC | [`ManagementServer`](server::ManagementServer) | `server` |
 //! | call a gRPC service through `xds:///name` | `xds::channel` | `channel` |
+//! | serve a gRPC service as a listener of xDS says: mutual TLS, access rules | `xds::channel::grpc_server` | `channel` |
 //! | poll a server over REST, or serve REST | `ClientBuilder::polling`, `ManagementServer::bind_rest` | `rest` |
 //! | watch files | `Client::from_file` | `files` |
 //! | parse and print resources as YAML, JSON or text | `xds::format` | `formats` |

@@ -14,13 +14,13 @@ use xds_grpc::{
     runtime::{BoxFuture, Listen, Runtime as _, SharedRuntime},
     server::Http2Server,
 };
+use xds_handle::ClientHandle;
 use xds_routing::{
     listener::Listener,
     serving::{HandleServing, ServerConfiguration, ServerRoutes, ServingError, ServingManager},
 };
 
 use super::{
-    XdsServer,
     handler::{CurrentListener, ServerHandler},
     options::XdsServerOptions,
     state::ServingState,
@@ -55,8 +55,14 @@ struct InUse {
 }
 
 impl<R: Listen> ServerDriver<R> {
-    pub(super) fn new(server: XdsServer<R>, services: Routes) -> Self {
-        let XdsServer { client, address, options, runtime, states } = server;
+    pub(super) fn new(
+        client: ClientHandle,
+        address: SocketAddr,
+        options: XdsServerOptions,
+        runtime: R,
+        states: watch::Sender<ServingState>,
+        services: Routes,
+    ) -> Self {
         let manager = ServingManager::new(options.listener.clone(), address);
         let shared = SharedRuntime::new(runtime.clone());
         let provider = |files| Provider::new(files, shared.clone());

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options.rs` | options |
 //! | `state.rs` | whether the server serves |
+//! | `from_bootstrap.rs` | servers from a bootstrap |
 //! | `driver.rs` | listens as the configuration says |
 //! | `handler.rs` | connections and calls |
 //! | `tls.rs` | TLS of a filter chain, names in client certificates |
@@ -11,6 +12,7 @@
 //! [gRFC A36]: https://github.com/grpc/proposal/blob/master/A36-xds-for-servers.md
 
 mod driver;
+mod from_bootstrap;
 mod handler;
 mod options;
 mod state;
@@ -131,6 +133,8 @@ impl<R: Listen> XdsServer<R> {
     /// Serves the services until `ended` completes. Then closes the port, and waits for the calls to
     /// end, at most for the [shutdown grace](XdsServerOptions::shutdown_grace).
     pub async fn serve_until(self, services: Routes, ended: impl Future<Output = ()>) {
-        ServerDriver::new(self, services).run(ended).await;
+        let Self { client, address, options, runtime, states } = self;
+        let driver = ServerDriver::new(client, address, options, runtime, states, services);
+        driver.run(ended).await;
     }
 }

@@ -5,7 +5,7 @@ use std::{env, process::Command};
 use tokio::{runtime, task::spawn_blocking};
 use tonic_health::pb::health_client::HealthClient;
 use xds_bootstrap::Bootstrap;
-use xds_channel::{ChannelOptions, InvalidTarget, XdsChannel, XdsChannels};
+use xds_channel::{ChannelOptions, InvalidServer, InvalidTarget, XdsChannel, XdsChannels};
 use xds_core::types;
 
 use crate::{
@@ -30,6 +30,32 @@ fn bootstrap(world: &World) -> Bootstrap {
         }
     }"#;
     Bootstrap::from_json(&text.replace("ADDRESS", &world.address.to_string())).expect("a bootstrap")
+}
+
+/// Listener name and certificate providers of a server come from the bootstrap.
+#[tokio::test]
+async fn server_can_be_made_from_a_bootstrap() {
+    let world = World::new().await;
+    let channels = XdsChannels::connect(&bootstrap(&world)).expect("channels");
+    let address = "[::]:50051".parse().unwrap();
+    assert_eq!(channels.server(address).unwrap_err(), InvalidServer::NoTemplate);
+
+    let text = r#"{
+        "xds_servers": [{ "server_uri": "ADDRESS", "channel_creds": [{ "type": "insecure" }] }],
+        "server_listener_resource_name_template": "servers/%s",
+        "certificate_providers": {
+            "files": { "plugin_name": "file_watcher", "config": { "ca_certificate_file": "ca.pem" } }
+        }
+    }"#;
+    let text = text.replace("ADDRESS", &world.address.to_string());
+    let channels = XdsChannels::connect(&Bootstrap::from_json(&text).unwrap()).expect("channels");
+    let options = channels.server_options(address).expect("options");
+    assert_eq!(options.listener.as_str(), "servers/[::]:50051");
+    assert!(options.certificate_providers.contains_key("files"));
+    let states = channels.server(address).expect("a server").states();
+    assert!(!states.current().is_serving());
+    let no_port = "[::]:0".parse().unwrap();
+    assert_eq!(channels.server(no_port).unwrap_err(), InvalidServer::NoPort(no_port));
 }
 
 /// Node, listener template, authorities and certificate providers come from the bootstrap.

@@ -53,11 +53,14 @@ use crate::{
     world::{Change, World, check, soon},
 };
 
+/// Connection of the last call, and the address that tonic reports.
+type LastConnection = Arc<Mutex<Option<(Connection, Option<SocketAddr>)>>>;
+
 /// Health service that notes the connection of the last call.
 #[derive(Clone)]
 struct Noting {
     inner: HealthServer<HealthService>,
-    last: Arc<Mutex<Option<(Connection, Option<SocketAddr>)>>>,
+    last: LastConnection,
 }
 
 impl NamedService for Noting {
@@ -95,7 +98,7 @@ struct Secured {
     world: World,
     files: Files,
     address: SocketAddr,
-    last: Arc<Mutex<Option<(Connection, Option<SocketAddr>)>>>,
+    last: LastConnection,
 }
 
 impl Secured {
@@ -263,7 +266,7 @@ async fn client_certificate_is_required_only_if_the_listener_says_so() {
         .await;
 }
 
-/// Nothing falls back to weaker settings.
+/// No connection falls back to weaker settings.
 #[tokio::test]
 async fn connections_are_closed_while_certificates_are_not_available() {
     let secured = Secured::new().await;
