@@ -7,7 +7,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use core::time::Duration;
+use core::{fmt, time::Duration};
 
 use xds_core::Time;
 
@@ -18,6 +18,13 @@ use crate::{random::Random, scalars::SocketAddress};
 /// another endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
+
+impl fmt::Display for ConnectionId {
+    /// Formats the number of the connection within its balancer, for logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Identifier of a way to connect to endpoints, for example a TLS configuration. The owner of the
 /// connections assigns it. Endpoints with equal addresses and different connectors are different

@@ -218,7 +218,7 @@ pub enum EndpointPick<'a> {
 /// Whether a call was picked before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PickAttempt {
-    /// First pick of the call: drop categories apply.
+    /// First pick of the call, or of another attempt by its retry policy: drop categories apply.
     First,
     /// Repeated pick of a call that was not dropped but reached no endpoint, for example because
     /// its connection was lost. Drop categories do not apply again.
