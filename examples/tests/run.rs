@@ -13,7 +13,7 @@ use std::{
 use tokio::net::TcpListener;
 use xds_core::server::{ServerConfig, Transaction};
 use xds_format::{Format, Schema};
-use xds_tokio::{ManagementServer, ServerOptions};
+use xds_tokio::{ManagementServer, ServerHandle, ServerOptions};
 
 /// Time limit for a line of output.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,11 +26,11 @@ struct Running {
 
 impl Running {
     fn start(program: &str, arguments: &[&str]) -> Self {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("an example that starts");
+        Self::spawn(Command::new(program).args(arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("an example that starts");
         let stdout = child.stdout.take().expect("a pipe");
         let (sink, lines) = channel();
         thread::spawn(move || {
@@ -115,31 +115,46 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-#[test]
-fn grpc_server_follows_listener_changes() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("grpc/shop.yaml");
-    let shop = fs::read_to_string(file).unwrap();
-    let (sink, started) = channel();
-    thread::spawn(move || {
-        runtime().block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap().to_string();
-            let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
-            sink.send((server.handle(), address)).unwrap();
-            server.serve(listener).await
-        })
-    });
-    let (server, address) = started.recv().unwrap();
-    let serve = |yaml: &str| {
-        let read = xds_format::parse(Schema::envoy(), "shop", Format::Yaml, yaml.as_bytes());
+/// Management server in a thread of its own.
+struct Management {
+    server: ServerHandle,
+    address: String,
+}
+
+impl Management {
+    fn start() -> Self {
+        let (sink, started) = channel();
+        thread::spawn(move || {
+            runtime().block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap().to_string();
+                let server =
+                    ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+                sink.send((server.handle(), address)).unwrap();
+                server.serve(listener).await
+            })
+        });
+        let (server, address) = started.recv().unwrap();
+        Self { server, address }
+    }
+
+    fn serve(&self, yaml: &str) {
+        let read = xds_format::parse(Schema::envoy(), "test", Format::Yaml, yaml.as_bytes());
         let mut change = Transaction::new();
         for it in read.unwrap().resources {
             change.set(it.type_url.as_str(), it.name.as_str(), it.bytes);
         }
-        runtime().block_on(server.apply(change)).unwrap();
-    };
-    serve(&shop);
-    let arguments = [address.as_str(), "shop.example.com"];
+        runtime().block_on(self.server.apply(change)).unwrap();
+    }
+}
+
+#[test]
+fn grpc_server_follows_listener_changes() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("grpc/shop.yaml");
+    let shop = fs::read_to_string(file).unwrap();
+    let management = Management::start();
+    management.serve(&shop);
+    let arguments = [management.address.as_str(), "shop.example.com"];
     let resolve = Running::start(env!("CARGO_BIN_EXE_resolve"), &arguments);
     assert_eq!(resolve.wait_for_line("calls go to "), r#"{"carts", "everything"}"#);
     let endpoints = "127.0.0.1:50051, 127.0.0.1:50052 (xDS node ID: resolve)";
@@ -152,7 +167,7 @@ fn grpc_server_follows_listener_changes() {
         resolve.wait_for_line("  everything: "),
         r#"first available of: ["carts", "elsewhere"]"#
     );
-    serve(&shop.replace("50052", "50053"));
+    management.serve(&shop.replace("50052", "50053"));
     assert_eq!(resolve.wait_for_line("  carts: "), endpoints.replace("50052", "50053"));
     println!("covers: B44");
 }
@@ -172,6 +187,34 @@ fn channel_routes_a_call_by_xds_resources() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "shop.Cart is SERVING\n");
 }
 
+/// Returns an address at which a server can listen.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[test]
+fn server_serves_when_it_has_a_listener() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let listener = fs::read_to_string(directory.join("server/listener.yaml")).unwrap();
+    let bootstrap = fs::read_to_string(directory.join("server-bootstrap.json")).unwrap();
+    let management = Management::start();
+    let address = free_address();
+    let port = address.rsplit(':').next().unwrap();
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("server-bootstrap.json");
+    fs::write(&own, bootstrap.replace("127.0.0.1:18000", &management.address)).unwrap();
+    let server = Running::spawn(
+        Command::new(env!("CARGO_BIN_EXE_grpc_server"))
+            .arg(&address)
+            .env("GRPC_XDS_BOOTSTRAP", &own),
+    );
+    let prefix = format!("{address}: ");
+    assert!(server.wait_for_line(&prefix).starts_with("not serving: "));
+    management.serve(&listener.replace("50051", port));
+    assert_eq!(server.wait_for_line(&prefix), "serving");
+    std::net::TcpStream::connect(&address).unwrap();
+}
+
 /// The files of examples are short enough to be read at once.
 #[test]
 fn examples_are_shorter_than_100_lines() {
@@ -185,5 +228,5 @@ fn examples_are_shorter_than_100_lines() {
             count += 1;
         }
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 12);
 }
