@@ -46,9 +46,24 @@ pub struct FilterChainMatch {
     pub source_ports: Vec<u32>,
     /// Transport protocol.
     pub transport: Transport,
-    /// Whether there is a condition that no gRPC connection meets: a destination port, a server
-    /// name, an application protocol, a direct source range or an unsupported transport protocol.
-    pub never: bool,
+    /// First condition that no gRPC connection meets, if there is one.
+    pub unmet: Option<UnmetCondition>,
+}
+
+/// Condition that no gRPC connection meets, in the order in which conditions are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum UnmetCondition {
+    /// Destination port. It is compared before the destination.
+    DestinationPort,
+    /// Server name. It is compared after the destination.
+    ServerName,
+    /// Transport protocol other than `raw_buffer`.
+    TransportProtocol,
+    /// Application protocol.
+    ApplicationProtocol,
+    /// Range of the direct source. It is compared before the type of the source.
+    DirectSource,
 }
 
 /// Transport protocol of a connection.
@@ -132,17 +147,29 @@ fn validate_match(
             return None;
         }
     };
-    let never = matches.destination_port.is_some()
-        || !matches.server_names.is_empty()
-        || !matches.application_protocols.is_empty()
-        || !matches.direct_source_prefix_ranges.is_empty()
-        || !["", "raw_buffer"].contains(&matches.transport_protocol.as_str());
     let source_ports = matches.source_ports.clone();
     let transport = match matches.transport_protocol.as_str() {
         "" => Transport::Any,
         _ => Transport::Raw,
     };
-    Some(FilterChainMatch { destinations, source, sources, source_ports, transport, never })
+    let unmet = unmet_condition(matches);
+    Some(FilterChainMatch { destinations, source, sources, source_ports, transport, unmet })
+}
+
+fn unmet_condition(matches: &schema::FilterChainMatch) -> Option<UnmetCondition> {
+    if matches.destination_port.is_some() {
+        Some(UnmetCondition::DestinationPort)
+    } else if !matches.server_names.is_empty() {
+        Some(UnmetCondition::ServerName)
+    } else if !["", "raw_buffer"].contains(&matches.transport_protocol.as_str()) {
+        Some(UnmetCondition::TransportProtocol)
+    } else if !matches.application_protocols.is_empty() {
+        Some(UnmetCondition::ApplicationProtocol)
+    } else if !matches.direct_source_prefix_ranges.is_empty() {
+        Some(UnmetCondition::DirectSource)
+    } else {
+        None
+    }
 }
 
 /// Maximum number of combinations of match conditions in a listener.
@@ -157,7 +184,7 @@ pub(super) fn validate_duplicates(chains: &[Arc<FilterChain>], validator: &mut V
     let mut known: BTreeMap<Combination, usize> = BTreeMap::new();
     for (index, chain) in chains.iter().enumerate() {
         // A chain that never matches conflicts with none.
-        if chain.matches.never {
+        if chain.matches.unmet.is_some() {
             continue;
         }
         let why = match add_combinations(&chain.matches, index, &mut known) {

@@ -16,7 +16,7 @@ use xds_core::ResourceName;
 
 pub(crate) use self::tls::validate_upstream;
 pub use self::{
-    filter_chain::{ConnectionSource, FilterChain, FilterChainMatch, Transport},
+    filter_chain::{ConnectionSource, FilterChain, FilterChainMatch, Transport, UnmetCondition},
     http_connections::{HttpConnections, Routes},
     tls::{CertificateProvider, TlsContext, TrustedRoots},
 };

@@ -12,6 +12,7 @@ mod renewed;
 mod routes;
 pub(crate) mod servers;
 mod tls;
+mod unmet;
 
 /// Returns the error of an invalid resource.
 pub(crate) fn why<T: core::fmt::Debug>(result: Result<T, String>) -> String {
