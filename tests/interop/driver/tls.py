@@ -24,7 +24,7 @@ class Certificate:
 
     @classmethod
     def make(cls, python: Path, name: str, *names: str) -> Certificate:
-        """A new one, made by a Python that has the package `cryptography`; it is for these names of DNS, too."""
+        """A new one, made by a Python that has the package `cryptography`; it is for these names of DNS and URIs, too."""
         program = workspace.INTEROP / "envoy" / "certificate.py"
         made = json.loads(workspace.run_program(python, program, name, *names))
         return cls(name, made["certificate"], made["private_key"])

@@ -164,6 +164,17 @@ def example(name: str, package: str = "xds-tests") -> Path:
     return _cargo_build("-p", package, "--example", name, product=f"examples/{name}")
 
 
+@functools.cache
+def example_program(name: str) -> Path:
+    """A program of `examples/`, freshly built, unless the directory above `XDS_EXAMPLES` has it."""
+    if (given := os.environ.get("XDS_EXAMPLES")) and (built := Path(given).resolve().parent / name).exists():
+        return built
+    if shutil.which("cargo") is None:
+        raise Skip("cargo is not installed")
+    comment(f"building {name}")
+    return _cargo_build("-p", "xds-examples", "--bin", name, product=name)
+
+
 def _cargo_build(*what: str, product: str) -> Path:
     run(["cargo", "build", "--quiet", *what], cwd=CHECKOUT)
     metadata = run(["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=CHECKOUT)

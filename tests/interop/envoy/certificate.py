@@ -1,6 +1,6 @@
 """Prints a new self-signed certificate for 127.0.0.1 and its private key, as JSON with PEM in it.
 
-The first argument is its common name; others are names of DNS that it is for as well.
+The first argument is its common name; others are names of DNS and URIs that it is for as well.
 """
 
 import datetime
@@ -20,7 +20,9 @@ def main() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, sys.argv[1])])
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    names = [x509.DNSName(name) for name in sys.argv[2:]]
+    names = [
+        x509.UniformResourceIdentifier(name) if "://" in name else x509.DNSName(name) for name in sys.argv[2:]
+    ]
     now = datetime.datetime.now(datetime.timezone.utc)
     certificate = (
         x509.CertificateBuilder()
