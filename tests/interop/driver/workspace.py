@@ -196,7 +196,12 @@ def go_peer() -> Argv:
     return [_go_build("grpc-go", "grpc-go-peer")]
 
 
-def _go_build(module: str, name: str) -> Path:
+def go_grpc_server() -> Path:
+    """The server of `grpc-go/`, freshly built."""
+    return _go_build("grpc-go", "grpc-go-server", "./server")
+
+
+def _go_build(module: str, name: str, package: str = ".") -> Path:
     if shutil.which("go") is None:
         raise Skip("go is not installed")
     binary = SCRATCH / name
@@ -204,7 +209,7 @@ def _go_build(module: str, name: str) -> Path:
     with locked():
         try:
             # The checkout may belong to another user: do not ask version control about it.
-            run(["go", "build", *GO_FLAGS, "-o", binary, "."], cwd=INTEROP / module, environment=GO_ENVIRONMENT)
+            run(["go", "build", *GO_FLAGS, "-o", binary, package], cwd=INTEROP / module, environment=GO_ENVIRONMENT)
         except PreparationFailed as error:
             if "requires go >=" in str(error):
                 raise Skip(f"go is too old: {_last_line(error)}") from error

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from driver.checks import Scenario
-from driver.serving.peers import BOTH, Caller, Served, Side, argv_of
+from driver.processes import Argv
+from driver.serving.peers import Caller, Served
 from driver.serving.resources import chain, host, listener, only, policy, rbac, routes
+from driver.serving.sides import Side
 from driver.serving.tables import CLOSED, OK, REFUSED
 from driver.waiting import eventually, expect, stays
 
 _OTHERS = "/other/m"
 # How long a call goes on after its listener was replaced, to see that it does.
 _DRAINED = 1.0
-# Our server closes its port, C-core's accepts and closes connections; gRFC A36 allows both.
-_NOT_SERVING = {Side.OURS: REFUSED, Side.CORE: CLOSED}
+# Our server closes its port, the others accept and close connections; gRFC A36 allows both.
+_NOT_SERVING = {Side.OURS: REFUSED, Side.CORE: CLOSED, Side.GO: CLOSED}
 
 
-def play_changes(scenario: Scenario, python: Path, ours: Path) -> None:
-    """Each check changes the resources of both, and looks at what becomes of connections and calls."""
+def play_changes(scenario: Scenario, python: Path, commands: Mapping[Side, Argv]) -> None:
+    """Each check changes the resources of a server, and looks at what becomes of connections and calls."""
     caller = Caller(scenario, python, {})
     hosts = ["127.0.0.1"] * 4
-    for side in BOTH:
-        server = Served(scenario, side, argv_of(side, python, ours), hosts, features=["fail_on_data_errors"])
+    for side, command in commands.items():
+        server = Served(scenario, side, command, hosts, features=["fail_on_data_errors"])
         for number in range(len(hosts)):
             server.put(number, f"routes-{number}", listener(chain(rds="$ROW")), routes())
         server.start()
@@ -38,6 +41,7 @@ class _Kept:
     def __init__(self, server: Served, caller: Caller, number: int) -> None:
         self._port, self._caller = server.ports[number], caller
         self.name = f"{server.side.value}-{number}"
+        eventually("a call", lambda: caller.calls(self._port, [OK]) == ["OK"])
 
     def wait(self, outcome: str) -> None:
         """Waits for the outcome of a call."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import random
 import socket
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from driver import workspace
-from driver.checks import Scenario
+from driver.checks import Scenario, Skip, comment
 from driver.processes import Argv, EventProcess, Process
 from driver.serving.resources import Resource
+from driver.serving.sides import Side
 from driver.serving.tables import Call, Row
 from driver.tls import CertificateFiles
 from driver.waiting import CheckFailed, eventually
@@ -21,16 +21,6 @@ from driver.xds import StatusRow, XdsServe
 
 _CALLS_PATIENCE = 60.0
 _PROGRAMS = workspace.INTEROP / "grpc-python"
-
-
-class Side(enum.Enum):
-    """Which of the servers."""
-
-    OURS = "ours"
-    CORE = "C-core"
-
-
-BOTH = (Side.OURS, Side.CORE)
 
 
 # Ports that the system does not give to connections. Each is used once.
@@ -49,9 +39,25 @@ def free_port() -> int:
     raise CheckFailed("no port is free")
 
 
-def argv_of(side: Side, python: Path, ours: Path) -> Argv:
-    """The command of a server, without the addresses."""
-    return [ours] if side is Side.OURS else [python, "-I", "-B", _PROGRAMS / "server.py"]
+def programs(python: Path) -> dict[Side, Argv]:
+    """The commands of the servers, without the addresses; grpc-go is missing where Go is."""
+    found: dict[Side, Argv] = {
+        Side.OURS: [workspace.example_program("grpc_server")],
+        # C-core keeps deleted resources (gRFC A88) only with this variable.
+        Side.CORE: [
+            "env",
+            "GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING=true",
+            python,
+            "-I",
+            "-B",
+            _PROGRAMS / "server.py",
+        ],
+    }
+    try:
+        found[Side.GO] = [workspace.go_grpc_server()]
+    except Skip as missing:
+        comment(f"without grpc-go: {missing}")
+    return found
 
 
 class Served:

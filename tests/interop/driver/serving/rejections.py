@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.checks import Scenario
-from driver.serving.peers import BOTH, Caller, Served, Side, argv_of
+from driver.processes import Argv
+from driver.serving.peers import Caller, Served
 from driver.serving.resources import (
     ANY,
     Resource,
@@ -28,6 +29,7 @@ from driver.serving.resources import (
     tls,
     url,
 )
+from driver.serving.sides import Side
 from driver.serving.tables import OK, REFUSED, UNAVAILABLE
 from driver.waiting import INTERVAL
 
@@ -174,11 +176,11 @@ def _with_system_roots() -> Resource:
     return context
 
 
-def play_rejections(scenario: Scenario, python: Path, ours: Path) -> None:
-    """Both servers are sent the listeners of all cases at once; the port of a listener that is accepted is open."""
+def play_rejections(scenario: Scenario, python: Path, commands: Mapping[Side, Argv]) -> None:
+    """The servers are sent the listeners of all cases at once; the port of a listener that is accepted is open."""
     providers, cases, caller = _providers(scenario), _cases(), Caller(scenario, python, {})
     hosts = ["127.0.0.1"] * len(cases)
-    servers = [Served(scenario, side, argv_of(side, python, ours), hosts, providers) for side in BOTH]
+    servers = [Served(scenario, side, command, hosts, providers) for side, command in commands.items()]
     for server in servers:
         for number, case in enumerate(cases):
             server.put(number, f"case-{number}", *case.resources)
@@ -189,7 +191,7 @@ def play_rejections(scenario: Scenario, python: Path, ours: Path) -> None:
             server.management.wait_row("lds", "a NACK", all_of_them)
             server.management.wait_row("rds", "a NACK", lambda row: row.state == "NACKED")
     for number, case in enumerate(cases):
-        judges = " and ".join(side.value for side in BOTH if side not in case.differs)
+        judges = " and ".join(side.value for side in commands if side not in case.differs)
         title = f"{case.about}: {'rejected' if case.is_rejected else 'accepted'} by {judges}"
         wrong = [judged for server in servers if (judged := _wrong(case, server, number, caller))]
         if wrong:

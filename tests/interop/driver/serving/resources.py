@@ -1,4 +1,4 @@
-"""Listeners and routes of gRPC servers, as JSON of the API. `$PORT` is the port of the server, `$ROW` the name of its row."""
+"""Listeners and routes of gRPC servers, as JSON. `$PORT` is the port of the server, `$ROW` the name of its row."""
 
 from __future__ import annotations
 
