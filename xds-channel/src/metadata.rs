@@ -19,7 +19,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 const TIMEOUT: &str = "grpc-timeout";
 
-/// Metadata of the application for route matching, without headers of HTTP and gRPC.
+/// Metadata of the application for route matching and access rules, without headers of HTTP and
+/// gRPC. Bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug)]
 pub(crate) struct Metadata<'a>(pub(crate) &'a HeaderMap);
 
@@ -28,11 +29,12 @@ impl Headers for Metadata<'_> {
         if name.starts_with("grpc-") || name == "te" {
             return None;
         }
-        let mut values = self.0.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let values = self.0.get_all(name).iter();
+        let mut values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
         let first = values.next()?;
-        let joined = values.fold(Cow::Borrowed(first), |mut joined, value| {
+        let joined = values.fold(first, |mut joined, value| {
             joined.to_mut().push(',');
-            joined.to_mut().push_str(value);
+            joined.to_mut().push_str(&value);
             joined
         });
         Some(joined)
@@ -127,5 +129,16 @@ mod tests {
         let metadata = Metadata(&headers);
         assert_eq!(metadata.value("h").as_deref(), Some("a,b"));
         assert_eq!((metadata.value("te"), metadata.value(TIMEOUT)), (None, None));
+    }
+
+    // Otherwise a client would hide a header from the access rules of a server.
+    #[test]
+    fn header_matching_sees_values_that_are_not_ascii() {
+        let mut headers = HeaderMap::new();
+        for value in [&b"evil\xff"[..], b"b", "\u{fc}".as_bytes()] {
+            headers.append("h", HeaderValue::from_bytes(value).expect("a value"));
+        }
+        let metadata = Metadata(&headers);
+        assert_eq!(metadata.value("h").as_deref(), Some("evil\u{fffd},b,\u{fc}"));
     }
 }
