@@ -11,8 +11,11 @@ use rustls::{
     server::{NoServerSessionStorage, WebPkiClientVerifier},
     sign::SingleCertAndKey,
 };
-use webpki::EndEntityCert;
-use x509_cert::{Certificate, der::Decode as _};
+use x509_cert::{
+    Certificate,
+    der::Decode as _,
+    ext::pkix::{SubjectAltName, name::GeneralName},
+};
 use xds_grpc::credentials::crypto_provider;
 use xds_routing::{
     listener::{TlsContext, TrustedRoots},
@@ -97,16 +100,24 @@ pub(super) fn security_of(
     }
 }
 
-/// Returns the names in a verified certificate.
+/// Returns the names in a verified certificate, also those that are not host names.
 fn identity_of(certificate: &CertificateDer<'_>) -> Result<ClientIdentity, String> {
     let unreadable = |why: &dyn Display| format!("cannot read the client's certificate: {why}");
-    let names = EndEntityCert::try_from(certificate).map_err(|why| unreadable(&why))?;
     let parsed = Certificate::from_der(certificate).map_err(|why| unreadable(&why))?;
-    Ok(ClientIdentity {
-        uris: names.valid_uri_names().map(Into::into).collect(),
-        dns_names: names.valid_dns_names().map(Into::into).collect(),
-        subject: parsed.tbs_certificate().subject().to_string(),
-    })
+    let certificate = parsed.tbs_certificate();
+    let alternatives = certificate.get_extension::<SubjectAltName>();
+    let mut identity =
+        ClientIdentity { subject: certificate.subject().to_string(), ..ClientIdentity::default() };
+    if let Some((_, SubjectAltName(names))) = alternatives.map_err(|why| unreadable(&why))? {
+        for name in names {
+            match name {
+                GeneralName::UniformResourceIdentifier(uri) => identity.uris.push(uri.to_string()),
+                GeneralName::DnsName(name) => identity.dns_names.push(name.to_string()),
+                _ => {}
+            }
+        }
+    }
+    Ok(identity)
 }
 
 #[cfg(test)]
@@ -138,6 +149,15 @@ mod tests {
         assert_eq!(identity.uris, [uri]);
         assert_eq!(identity.dns_names, ["shop.example.com", "*.shop.example.com"]);
         assert_eq!(identity.subject, "");
+    }
+
+    // Without them, the subject would be compared with access rules.
+    #[test]
+    fn names_that_are_not_host_names_are_read() {
+        let names = ["node one", "node:8080", "_grpc.shop.example.com", "*"];
+        let alternatives = names.map(|name| SanType::DnsName(name.try_into().unwrap()));
+        let identity = identity(&[(DnType::CommonName, "shop")], alternatives.into());
+        assert_eq!(identity.dns_names, names);
     }
 
     // RFC 2253: the last name comes first, and special characters are escaped.
