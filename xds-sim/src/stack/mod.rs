@@ -11,6 +11,7 @@
 //! | client, management server of the facade `xds` | `Client::connect("server:18000").start_on(host)`, `ManagementServer::builder().bind_on(host, "0.0.0.0:18000")` |
 //! | those of `xds-grpc` | `connect(host, config, options)`, `ManagementServer::start_on(host, config, options)` |
 //! | gRPC channel of `xds-channel` | `ChannelOptions::new("node").with_runtime(host)` |
+//! | gRPC server of `xds-channel` | `XdsServer::new(&client, address, options).with_runtime(host)` |
 //! | gRPC service of tonic | [`Host::serve`] |
 //! | gRPC client of tonic | [`Host::connector`] |
 //! | REST-JSON | `ManagementServer::serve_rest` on a [`Host::listen`]er; `ServerAddress::with_polling` |

@@ -22,6 +22,10 @@ pub(crate) struct Greeter {
 }
 
 impl Greeter {
+    pub(crate) fn new(name: &str, delay: Duration) -> Self {
+        Self { name: name.into(), delay }
+    }
+
     /// Serves on a host.
     pub(crate) fn serve(host: &Host, delay: Duration) -> Serving {
         let greeter = Self { name: host.name().into(), delay };

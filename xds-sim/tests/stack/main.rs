@@ -20,6 +20,7 @@ mod regressions;
 mod reports;
 mod rest;
 mod rollout;
+mod served;
 mod storms;
 #[path = "../../../xds-routing/tests/it/support/mod.rs"]
 mod support;

@@ -242,7 +242,7 @@ fn assignment(name: &str, addresses: impl Iterator<Item = SocketAddr>) -> Cluste
     }
 }
 
-fn serve_management(host: &Host) -> ManagementServer<Host> {
+pub(crate) fn serve_management(host: &Host) -> ManagementServer<Host> {
     let options = ServerOptions::default();
     let server = ManagementServer::start_on(host.clone(), ServerConfig::default(), options);
     let serving = server.serve(host.listen((host.address(), PORT).into()).expect("a free port"));
@@ -250,7 +250,7 @@ fn serve_management(host: &Host) -> ManagementServer<Host> {
     server
 }
 
-fn xds_client(host: &Host) -> ClientHandle {
+pub(crate) fn xds_client(host: &Host) -> ClientHandle {
     let address = ServerAddress::new(format!("server:{PORT}"));
     let config = ClientConfig::new(Node::new("client"), address)
         .with_type(Listeners::default())

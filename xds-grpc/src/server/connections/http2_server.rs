@@ -10,7 +10,8 @@ use core::{
 };
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
+    time::Instant,
 };
 
 use http::{Request, Response};
@@ -20,7 +21,7 @@ use tokio::{
     select,
     sync::{broadcast, watch},
 };
-use tonic::body::Body;
+use tonic::{Status, body::Body};
 use tracing::{debug, warn};
 
 use super::{
@@ -50,6 +51,12 @@ use crate::{
     },
     tls,
 };
+
+/// Time after GOAWAY during which a drained connection accepts calls. Clients stop making calls on
+/// it within a round trip; those that do not would keep the state of the connection in use.
+const DRAINED_CALLS: Duration = Duration::from_secs(10);
+
+const DRAINED: &str = "the connection is drained: make calls on a new one";
 
 /// HTTP/2 server for any service. A [`ConnectionHandler`] configures its connections one by one.
 ///
@@ -151,7 +158,8 @@ impl<S> Acceptance<S> {
     }
 
     /// Drains the connection when `drained` completes: clients are told to use another one
-    /// (GOAWAY). The connection is closed after its last call, or after `grace`.
+    /// (GOAWAY). The connection is closed after its last call, or after `grace`. Calls that a client
+    /// begins more than 10 s after GOAWAY fail with `UNAVAILABLE`.
     #[must_use]
     pub fn drained_after(
         self,
@@ -323,10 +331,18 @@ impl<H: ConnectionHandler> HandledConnections<H> {
         stage: watch::Receiver<ListenerStage>,
     ) {
         let Ready { io, state, drained, drain_grace } = ready;
-        let handler = self.handler.clone();
+        let (handler, runtime) = (self.handler.clone(), self.runtime.clone());
+        let last_call = Arc::new(OnceLock::<Instant>::new());
+        let end_of_calls = Arc::clone(&last_call);
         let respond = service_fn(move |request| {
             let (handler, state) = (handler.clone(), Arc::clone(&state));
-            async move { Ok::<_, Infallible>(handler.call(state, request).await) }
+            let is_late = last_call.get().is_some_and(|at| runtime.now() >= *at);
+            async move {
+                Ok::<_, Infallible>(match is_late {
+                    false => handler.call(state, request).await,
+                    true => Status::unavailable(DRAINED).into_http(),
+                })
+            }
         });
         let late = self.runtime.sleep(HANDSHAKE_TIMEOUT);
         let (io, ending) = GoAwayIo::new(LingerIo::new(io, &self.runtime), self.clock.clone());
@@ -341,6 +357,7 @@ impl<H: ConnectionHandler> HandledConnections<H> {
             .serve_connection(io, respond);
         let drained = async {
             drained.await;
+            let _ = end_of_calls.set(self.runtime.now() + DRAINED_CALLS);
             drain_grace
         };
         let served = until_drained(connection, stage, drained, &self.runtime);
