@@ -7,7 +7,7 @@ use core::{
 };
 use std::{convert::Infallible, sync::Arc};
 
-use http::{HeaderMap, Request, Response, header::HOST, uri::Authority};
+use http::{Request, Response, header::HOST};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 use tonic::{Code, Status, body::Body, service::Routes, transport::server::TcpConnectInfo};
@@ -77,8 +77,15 @@ impl ServerHandler {
             .with_method(request.method().as_str());
         let mut random = Random::new(self.seed.fetch_add(1, Ordering::Relaxed));
         let routes = state.routes.borrow().clone();
-        let refused = routes.admit(&state.chain, &state.connection, &call, &mut random);
-        refused.map_err(|refused| status_of(&refused))
+        let admitted = routes.admit(&state.chain, &state.connection, &call, &mut random);
+        admitted.map_err(|refused| {
+            if let CallRefused::Denied(reason) = &refused {
+                // The client does not learn the reason.
+                let (client, path) = (state.connection.remote, call.path);
+                tracing::debug!(%client, path, %reason, "an access rule denies a call");
+            }
+            Status::new(Code::from_i32(refused.code().as_i32()), refused.to_string())
+        })
     }
 }
 
@@ -128,29 +135,58 @@ impl ConnectionHandler for ServerHandler {
         request.extensions_mut().insert(addresses);
         request.extensions_mut().insert(state.connection.clone());
         drop(state);
+        remove_other_authority(&mut request);
         let answered: Result<_, Infallible> = self.services.clone().call(request).await;
         answered.unwrap_or_else(|never| match never {})
     }
 }
 
 /// Returns the authority of a request (gRFC A41): `:authority`, or `host` without it.
-fn authority_of(request: &Request<Incoming>) -> Result<&str, Status> {
-    if let Some(authority) = request.uri().authority().map(Authority::as_str) {
-        return Ok(authority);
-    }
-    only_host(request.headers())
-        .ok_or_else(|| Status::internal("the request must have exactly one authority"))
+fn authority_of<B>(request: &Request<B>) -> Result<&str, Status> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let authority = match (request.uri().authority(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) | (None, None, None) => None,
+        (Some(authority), _, None) => Some(authority.as_str()),
+        (None, Some(host), None) => host.to_str().ok(),
+    };
+    authority.ok_or_else(|| Status::internal("the request must have exactly one authority"))
 }
 
-fn only_host(headers: &HeaderMap) -> Option<&str> {
-    let mut hosts = headers.get_all(HOST).iter();
-    let host = hosts.next()?;
-    match hosts.next() {
-        None => host.to_str().ok(),
-        Some(_) => None,
+/// Removes `host` from a request with `:authority`, so that services see the authority that access
+/// rules saw.
+fn remove_other_authority<B>(request: &mut Request<B>) {
+    if request.uri().authority().is_some() {
+        request.headers_mut().remove(HOST);
     }
 }
 
-fn status_of(refused: &CallRefused) -> Status {
-    Status::new(Code::from_i32(refused.code().as_i32()), refused.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(uri: &str, hosts: &[&str]) -> Request<()> {
+        let mut request = Request::builder().uri(uri);
+        for host in hosts {
+            request = request.header(HOST, *host);
+        }
+        request.body(()).unwrap()
+    }
+
+    #[test]
+    fn request_has_one_authority() {
+        let of = |uri, hosts: &[&str]| {
+            let mut request = request(uri, hosts);
+            let authority = authority_of(&request).map(String::from).map_err(|it| it.code());
+            remove_other_authority(&mut request);
+            let hosts = request.headers().get_all(HOST).iter();
+            (authority, hosts.map(|host| host.to_str().unwrap().to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(of("http://shop/a", &[]), (Ok("shop".into()), vec![]));
+        assert_eq!(of("http://shop/a", &["other"]), (Ok("shop".into()), vec![]));
+        assert_eq!(of("http://shop/a", &["shop", "shop"]).0, Err(Code::Internal));
+        assert_eq!(of("/a", &["shop"]), (Ok("shop".into()), vec!["shop".into()]));
+        for hosts in [&[][..], &["shop", "shop"]] {
+            assert_eq!(of("/a", hosts).0, Err(Code::Internal));
+        }
+    }
 }
