@@ -100,16 +100,16 @@ impl<R: Listen> ServerDriver<R> {
                     None => pending().await,
                 }
             };
-            // A port that was told to close does so here, before it may be opened again.
             select! {
                 biased;
-                Some(()) = self.ports.next() => continue,
                 () = ended.as_mut() => break,
+                // A port that was told to close does so here, before it may be opened again.
+                Some(()) = self.ports.next() => continue,
                 configuration = self.serving.next(), if !self.client_has_ended => {
                     match configuration {
                         Some(Ok(configuration)) => self.configure(&configuration),
                         Some(Err(error)) => self.stop(&error),
-                        None => self.client_has_ended = true,
+                        None => self.client_has_ended(),
                     }
                 }
                 () = due => {}
@@ -145,6 +145,15 @@ impl<R: Listen> ServerDriver<R> {
             let _ = port.send(self.options.drain_grace);
         }
         self.set_state(ServingState::NotServing(error.to_string().into()));
+    }
+
+    /// The last configuration stays in use.
+    fn client_has_ended(&mut self) {
+        self.client_has_ended = true;
+        if self.in_use.is_none() {
+            let reason = "the xDS client has ended";
+            self.set_state(ServingState::NotServing(reason.into()));
+        }
     }
 
     /// Opens the port unless it is open. Returns whether it is open.

@@ -66,7 +66,8 @@ pub use self::{
 /// - If the listener changes, the port stays open, new connections use the new listener, and the
 ///   connections of the old one are drained. Changes of route configurations apply to all calls at
 ///   once.
-/// - If the management server is unreachable, the last configuration stays in use.
+/// - If the management server is unreachable, or the xDS client has ended, the last configuration
+///   stays in use.
 /// - If the port cannot be opened, that is tried again every five seconds.
 ///
 /// # Connections and calls

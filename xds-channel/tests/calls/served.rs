@@ -328,3 +328,22 @@ async fn port_in_use_is_tried_again() {
     assert!(server.next_state().await.is_serving());
     server.check().await.expect("an answer");
 }
+
+#[tokio::test]
+async fn server_reports_the_end_of_its_client() {
+    let world = World::new().await;
+    let mut server = Served::new(&world).await;
+    world.client.shut_down();
+    let ServingState::NotServing(why) = server.next_state().await else { panic!("it serves") };
+    assert_eq!(*why, *"the xDS client has ended");
+
+    // The last configuration stays in use.
+    let world = World::new().await;
+    let mut server = Served::new(&world).await;
+    serve_all(&world, &server).await;
+    assert!(server.next_state().await.is_serving());
+    world.client.shut_down();
+    soon(world.client.ended()).await;
+    server.check().await.expect("an answer");
+    assert!(server.states.current().is_serving());
+}
