@@ -151,6 +151,37 @@ fn listener_is_used_when_its_routes_are_known() {
 }
 
 #[test]
+fn newer_listener_replaces_one_whose_routes_are_not_known() {
+    for variant in VARIANTS {
+        let mut rig = rig(variant);
+        rig.set_listener(&listener(&["a", "a"]));
+        rig.set_routes("a", "a.example");
+        let first = rig.last().expect("a configuration");
+        assert_eq!(domains(&first), ["a.example", "a.example"]);
+        rig.set_listener(&listener(&["b"]));
+        assert_eq!(rig.watched(), "lds:s rds:a rds:b");
+        rig.set_listener(&listener(&["c"]));
+        assert_eq!(rig.watched(), "lds:s rds:a rds:c");
+        // The listener in use returns: nothing changes.
+        rig.set_listener(&listener(&["a", "a"]));
+        assert_eq!(rig.watched(), "lds:s rds:a");
+        rig.set_routes("c", "c.example");
+        assert!(rig.said.is_empty(), "{variant:?}");
+        rig.set_routes("a", "new.example");
+        let second = rig.last().expect("a configuration");
+        assert!(Arc::ptr_eq(first.listener(), second.listener()));
+
+        // The listener is lost while a newer one waits.
+        rig.set_listener(&listener(&["b"]));
+        rig.remove(types::LISTENER, "s");
+        rig.last().expect_err("an error");
+        assert_eq!(rig.watched(), "lds:s");
+        rig.set_routes("b", "b.example");
+        assert!(rig.said.is_empty(), "{variant:?}");
+    }
+}
+
+#[test]
 fn lost_routes_are_an_error_in_their_place() {
     for variant in VARIANTS {
         let mut rig = rig(variant);
