@@ -117,3 +117,36 @@ fn default_chain_is_used_for_connections_that_no_other_matches() {
     listener.default_filter_chain = Some(named_chain("default", FilterChainMatch::default()));
     assert_eq!(chosen(&socket(&listener), local, remote), Some("default"));
 }
+
+// Envoy, C-core and Go compare the destination before the conditions that gRPC does not support.
+#[test]
+fn chain_that_never_matches_precedes_less_specific_chains() {
+    let narrow = || to(&[("10.1.0.0", 16)]);
+    let raw = || FilterChainMatch { transport_protocol: "raw_buffer".into(), ..narrow() };
+    for (never, expected) in [
+        (FilterChainMatch { server_names: vec!["shop".into()], ..narrow() }, None),
+        (FilterChainMatch { transport_protocol: "tls".into(), ..narrow() }, None),
+        (FilterChainMatch { application_protocols: vec!["h2".into()], ..narrow() }, None),
+        (FilterChainMatch { direct_source_prefix_ranges: ranges(&[("::", 0)]), ..narrow() }, None),
+        // Such chains are not compared at all.
+        (
+            FilterChainMatch { destination_port: crate::support::number(80), ..narrow() },
+            Some("wide"),
+        ),
+        // Each condition has its place in the order.
+        (FilterChainMatch { server_names: vec!["shop".into()], ..raw() }, None),
+    ] {
+        let wide = named_chain("wide", to(&[("10.0.0.0", 8)]));
+        let socket = socket_with(vec![wide, named_chain("never", never.clone())]);
+        assert_eq!(chosen(&socket, "10.1.2.3:80", "10.0.0.2:1"), expected, "{never:?}");
+        assert_eq!(chosen(&socket, "10.2.2.3:80", "10.0.0.2:1"), Some("wide"), "{never:?}");
+    }
+    for (never, expected) in [
+        (FilterChainMatch { server_names: vec!["shop".into()], ..raw() }, Some("any")),
+        (FilterChainMatch { application_protocols: vec!["h2".into()], ..raw() }, None),
+    ] {
+        let chains = vec![named_chain("any", narrow()), named_chain("never", never.clone())];
+        let socket = socket_with(chains);
+        assert_eq!(chosen(&socket, "10.1.2.3:80", "10.0.0.2:1"), expected, "{never:?}");
+    }
+}
