@@ -1,6 +1,9 @@
 //! gRPC servers that are configured by xDS (gRFC A36), in virtual time.
 
-use core::time::Duration;
+use core::{
+    future::{Future, pending},
+    time::Duration,
+};
 
 use prost::Message as _;
 use tokio::{
@@ -42,14 +45,22 @@ struct Served {
 
 impl Served {
     fn start(stage: &Stage, delay: Duration) -> Self {
+        Self::start_until(stage, delay, pending())
+    }
+
+    fn start_until(
+        stage: &Stage,
+        delay: Duration,
+        ended: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
         let management = serve_management(&stage.server_host("server"));
         let (client, host) = (stage.host("client"), stage.host("greeter"));
         let at = (host.address(), GREETER).into();
-        let options = XdsServerOptions::new("listener");
+        let options = XdsServerOptions::new("listener").with_shutdown_grace(2 * DELAY);
         let server = XdsServer::new(&xds_client(&host), at, options).with_runtime(host.clone());
         let states = server.states();
         let greeter = HealthServer::new(Greeter::new("greeter", delay));
-        host.start(server.serve(Routes::new(greeter)));
+        host.start(server.serve_until(Routes::new(greeter), ended));
         Self { client, host, management, states }
     }
 
@@ -104,6 +115,58 @@ fn calls_survive_an_update_of_the_listener() {
         check(served.health()).await.expect("an answer on another connection");
         slow.await.expect("no panic").expect("an answer");
         assert_eq!(served.states.current(), ServingState::Serving);
+    });
+    assert_eq!(report.trace.violation, None);
+}
+
+#[test]
+fn shutdown_closes_the_port_and_waits_for_calls() {
+    let report = Stage::run(1, async |stage| {
+        let stopped = sleep(Duration::from_secs(10));
+        let mut served = Served::start_until(stage, DELAY, stopped);
+        served.listen(0).await;
+        assert!(served.states.serving().await);
+        sleep(Duration::from_secs(1)).await;
+        let slow = tokio::spawn(check(served.health()));
+        sleep(Duration::from_secs(7)).await;
+        // The connections of the listener before are still drained at the shutdown.
+        served.listen(2).await;
+        let newer = tokio::spawn(check(served.health()));
+        sleep(Duration::from_secs(3)).await;
+        assert!(!served.states.current().is_serving());
+        let at = (served.host.address(), GREETER).into();
+        let refused = served.client.dial(at).await.map(drop).map_err(|why| why.kind());
+        assert_eq!(refused, Err(std::io::ErrorKind::ConnectionRefused));
+        slow.await.expect("no panic").expect("an answer");
+        newer.await.expect("no panic").expect("an answer");
+        // Then the server has ended.
+        served.states.changed().await.expect("the last state");
+        let ended = timeout(Duration::from_secs(2), served.states.changed()).await;
+        assert_eq!(ended.expect("the server ends after the calls"), None);
+    });
+    assert_eq!(report.trace.violation, None);
+}
+
+#[test]
+fn dropped_server_closes_its_port_and_connections() {
+    let report = Stage::run(1, async |stage| {
+        let management = serve_management(&stage.server_host("server"));
+        let (client, host) = (stage.host("client"), stage.host("greeter"));
+        let at = (host.address(), GREETER).into();
+        let options = XdsServerOptions::new("listener");
+        let server = XdsServer::new(&xds_client(&host), at, options).with_runtime(host.clone());
+        let mut served = Served { client, host, management, states: server.states() };
+        let greeter = HealthServer::new(Greeter::new("greeter", DELAY));
+        let serving = tokio::spawn(server.serve(Routes::new(greeter)));
+        served.listen(0).await;
+        assert!(served.states.serving().await);
+        let slow = tokio::spawn(check(served.health()));
+        sleep(Duration::from_secs(1)).await;
+        serving.abort();
+        let failed = timeout(Duration::from_secs(1), slow).await.expect("at once");
+        failed.expect("no panic").expect_err("a lost connection");
+        assert_eq!(served.states.changed().await.map(|it| it.is_serving()), None);
+        served.host.listen(at).expect("the port is free");
     });
     assert_eq!(report.trace.violation, None);
 }
