@@ -170,3 +170,4 @@ pub use self::{
     state::WaitForReady,
     target::InvalidTarget,
 };
+pub use xds_grpc::{Keepalive, server::Http2Options};

@@ -18,7 +18,7 @@ pub struct XdsServerOptions {
     /// [A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
     pub certificate_providers: BTreeMap<String, TlsFiles>,
     /// Maximum time for calls to end on a connection whose listener was replaced or deleted; 10
-    /// minutes by default.
+    /// minutes by default. Calls that begin on it more than 10 s after GOAWAY fail.
     pub drain_grace: Duration,
     /// Maximum time for calls to end at a shutdown; 5 s by default.
     pub shutdown_grace: Duration,

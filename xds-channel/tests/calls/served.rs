@@ -27,6 +27,7 @@ use xds_core::{
     client::{ServerFeature, ServerFeatures},
     types,
 };
+use xds_grpc::runtime::Listen;
 use xds_routing::proto::envoy::config::{
     core::v3::CidrRange,
     listener::v3::{Filter, FilterChain, FilterChainMatch, Listener, filter},
@@ -63,9 +64,7 @@ impl Served {
         let reporter = HealthReporter::new();
         let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
         let (stop, stopped) = oneshot::channel::<()>();
-        let ended = tokio::spawn(server.serve_until(Routes::new(health), async {
-            let _ = stopped.await;
-        }));
+        let ended = spawn(server, Routes::new(health), stopped);
         Self { address, states, reporter, stop: Some(stop), ended }
     }
 
@@ -94,6 +93,17 @@ impl Served {
     async fn check(&self) -> Result<(), Status> {
         check(&mut self.connect().await.expect("a connection")).await
     }
+}
+
+/// Serves in a task. The future can be sent to another thread with every runtime.
+fn spawn<R: Listen>(
+    server: XdsServer<R>,
+    services: Routes,
+    stopped: oneshot::Receiver<()>,
+) -> JoinHandle<()> {
+    tokio::spawn(server.serve_until(services, async {
+        let _ = stopped.await;
+    }))
 }
 
 fn name_of(address: SocketAddr) -> String {

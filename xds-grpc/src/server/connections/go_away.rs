@@ -91,8 +91,9 @@ impl FrameCount {
 }
 
 /// Returns a GOAWAY frame that ends all calls. Most HTTP/2 stacks report its error code only for
-/// streams above the last stream id in the frame. The frame therefore has the id 0. This is safe
-/// because discovery calls can be repeated.
+/// streams above the last stream id in the frame. The frame therefore has the id 0. A client may
+/// repeat its calls then, although some have been processed. Discovery calls can be repeated, and
+/// other servers send the frame only to clients that flood them.
 fn go_away(reason: &str) -> Vec<u8> {
     const LAST_STREAM: u32 = 0;
 

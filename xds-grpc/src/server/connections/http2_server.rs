@@ -100,6 +100,38 @@ impl Default for Http2Options {
     }
 }
 
+impl Http2Options {
+    /// Sets the keepalive pings to clients.
+    #[must_use]
+    pub fn with_keepalive(self, keepalive: Keepalive) -> Self {
+        Self { keepalive, ..self }
+    }
+
+    /// Sets the maximum number of concurrent calls on a connection.
+    #[must_use]
+    pub fn with_max_concurrent_streams(self, streams: u32) -> Self {
+        Self { max_concurrent_streams: streams, ..self }
+    }
+
+    /// Sets the maximum number of concurrent connections.
+    #[must_use]
+    pub fn with_max_connections(self, connections: usize) -> Self {
+        Self { max_connections: connections, ..self }
+    }
+
+    /// Sets the maximum number of concurrent connections from one IP address.
+    #[must_use]
+    pub fn with_max_connections_per_address(self, connections: usize) -> Self {
+        Self { max_connections_per_address: Some(connections), ..self }
+    }
+
+    /// Sets the maximum number of concurrent handshakes.
+    #[must_use]
+    pub fn with_max_handshakes(self, handshakes: usize) -> Self {
+        Self { max_handshakes: handshakes, ..self }
+    }
+}
+
 /// Configures the connections of an [`Http2Server`] and answers their calls.
 pub trait ConnectionHandler: Clone + Send + Sync + 'static {
     /// State of a connection, which its calls share.
