@@ -1,8 +1,14 @@
 //! Servers whose listener is configured by xDS (gRFC A36), called over plaintext.
 
-use core::time::Duration;
+use core::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 use std::net::SocketAddr;
 
+use http::{Request, Response};
 use prost::Message as _;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -11,6 +17,8 @@ use tokio::{
 };
 use tonic::{
     Code, Status,
+    body::Body,
+    server::NamedService,
     service::Routes,
     transport::{Channel, Endpoint},
 };
@@ -22,6 +30,7 @@ use tonic_health::{
     },
     server::{HealthReporter, HealthService},
 };
+use tower_service::Service;
 use xds_channel::{ServingState, ServingStates, XdsServer, XdsServerOptions};
 use xds_core::{
     client::{ServerFeature, ServerFeatures},
@@ -356,4 +365,52 @@ async fn server_reports_the_end_of_its_client() {
     soon(world.client.ended()).await;
     server.check().await.expect("an answer");
     assert!(server.states.current().is_serving());
+}
+
+/// Service that panics.
+#[derive(Clone)]
+struct Panicking;
+
+impl NamedService for Panicking {
+    const NAME: &'static str = "test.Panicking";
+}
+
+impl Service<Request<Body>> for Panicking {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        Box::pin(async { panic!("on purpose") })
+    }
+}
+
+#[tokio::test]
+async fn service_that_panics_fails_only_its_call() {
+    let world = World::new().await;
+    let address = free_address().await;
+    let server = XdsServer::new(&world.client, address, XdsServerOptions::new(name_of(address)));
+    let (states, reporter) = (server.states(), HealthReporter::new());
+    let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
+    let (stop, stopped) = oneshot::channel();
+    let ended = spawn(server, Routes::new(health).add_service(Panicking), stopped);
+    let mut server = Served { address, states, reporter, stop: Some(stop), ended };
+    serve_all(&world, &server).await;
+    server.next_state().await;
+
+    let socket = TcpStream::connect(address).await.expect("it listens");
+    let (client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    for _ in 0..2 {
+        let mut client = client.clone().ready().await.expect("an open connection");
+        let request = Request::post("http://shop/test.Panicking/Call").body(()).unwrap();
+        let (response, _) = client.send_request(request, true).expect("an open connection");
+        assert!(soon(response).await.unwrap_err().is_reset());
+    }
+    assert!(!connection.is_finished());
+    server.check().await.expect("an answer");
 }
