@@ -263,3 +263,18 @@ fn client_that_ignores_goaway_makes_no_calls_on_a_drained_connection() {
     });
     assert_eq!(report.trace.violation, None);
 }
+
+#[test]
+fn silent_client_is_disconnected() {
+    let report = Stage::run(1, async |stage| {
+        let mut served = Served::start(stage, Duration::ZERO);
+        served.listen(0).await;
+        assert!(served.states.serving().await);
+        let at = (served.host.address(), GREETER).into();
+        let mut silent = served.client.dial(at).await.expect("it listens");
+        let connected = stage.now();
+        while silent.read_u8().await.is_ok() {}
+        assert_eq!(stage.now().since(connected).as_secs(), 10);
+    });
+    assert_eq!(report.trace.violation, None);
+}
