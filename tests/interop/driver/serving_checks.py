@@ -12,6 +12,7 @@ from driver.checks import PeerReport, Scenario, play
 from driver.processes import Argv
 from driver.serving.access import access
 from driver.serving.changes import play_changes
+from driver.serving.meshed import play_meshed
 from driver.serving.peers import Caller, Served, free_port, hosts_of, programs
 from driver.serving.rejections import play_rejections
 from driver.serving.sides import Side
@@ -47,6 +48,12 @@ def run(report: PeerReport, run_dir: Path) -> None:
         f"{NAME}: changes": lambda scenario: play_changes(scenario, python, commands),
         f"{NAME}: what is rejected": lambda scenario: play_rejections(scenario, python, both),
     }
+
+    def meshed(scenario: Scenario) -> None:
+        made = _certificates(maker, scenario.directory)
+        play_meshed(scenario, python, commands, _providers(made, scenario.directory))
+
+    scenarios[f"{NAME}: channels that are configured by xDS"] = meshed
     play(report, run_dir, scenarios)
 
 
@@ -68,10 +75,7 @@ def _play(
     commands: Mapping[Side, Argv],
     report: PeerReport,
 ) -> None:
-    made = {
-        name: CertificateFiles.write(Certificate.make(maker, name, *names), scenario.directory)
-        for name, names in _CERTIFICATES.items()
-    }
+    made = _certificates(maker, scenario.directory)
     providers, caller = _providers(made, scenario.directory), Caller(scenario, python, made)
     servers = [Served(scenario, side, command, hosts_of(rows), providers) for side, command in commands.items()]
     for server in servers:
@@ -95,6 +99,13 @@ def _play(
             server.wait_answer("lds", before)
             found = stays("what becomes of calls", lambda server=server: caller.calls(server.ports[0], [OK]), 1.0)
             expect(found == ["OK"], str(found))
+
+
+def _certificates(maker: Path, directory: Path) -> dict[str, CertificateFiles]:
+    return {
+        name: CertificateFiles.write(Certificate.make(maker, name, *names), directory)
+        for name, names in _CERTIFICATES.items()
+    }
 
 
 def _judge(row: Row, number: int, servers: list[Served], caller: Caller, scenario: Scenario) -> None:
@@ -125,13 +136,14 @@ def _outcomes(row: Row, port: int, wanted: list[str], caller: Caller) -> list[st
 
 
 def _providers(made: Mapping[str, CertificateFiles], directory: Path) -> dict[str, dict[str, str]]:
-    """Certificates of servers, and whom they believe."""
+    """Certificates of servers and clients, and whom they believe."""
     clients = directory / "clients.pem"
     clients.write_text(
         "".join(made[name].certificate.read_text(encoding="utf-8") for name in _CLIENTS), encoding="utf-8"
     )
     identities = {
         name: {"certificate_file": str(made[name].certificate), "private_key_file": str(made[name].key)}
-        for name in ("server", "other")
+        for name in ("server", "other", "named", "stranger")
     }
-    return {**identities, "clients": {"ca_certificate_file": str(clients)}}
+    roots = {"ca_certificate_file": str(made["server"].certificate)}
+    return {**identities, "clients": {"ca_certificate_file": str(clients)}, "roots": roots}

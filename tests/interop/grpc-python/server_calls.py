@@ -185,11 +185,17 @@ class _Client:
 def _made(channel: _Channel, call: Call) -> str:
     method = channel.channel.unary_unary(call.get("path", "/grpc.health.v1.Health/Check"))
     try:
-        method(b"", timeout=_PATIENCE, metadata=[tuple(pair) for pair in call.get("metadata", ())])
+        method(b"", timeout=_PATIENCE, metadata=_metadata(call))
         return "OK"
     except grpc.RpcError as error:
         print(f"{call}: {error.code().name}: {error.details()}", file=sys.stderr)
         return str(error.code().name)
+
+
+def _metadata(call: Call) -> list[tuple[str, str | bytes]]:
+    """The metadata of a call; binary values are hexadecimal there."""
+    pairs = call.get("metadata", ())
+    return [(name, bytes.fromhex(value) if name.endswith("-bin") else value) for name, value in pairs]
 
 
 def _greeting(call: Call) -> str | None:

@@ -46,6 +46,7 @@ def access() -> list[Row]:
     """Rows about the filter RBAC over plaintext."""
     one, two = with_metadata(("a", "1")), with_metadata(("a", "2"))
     is_one = exact("a", "1")
+    binary = with_metadata(("a-bin", "0102"))
     deny_one = rbac("DENY", policy(is_one))
     never = {"metadata": {"filter": "f", "path": [{"key": "k"}], "value": {"string_match": {"exact": "v"}}}}
     always = {"metadata": {**never["metadata"], "invert": True}}
@@ -96,6 +97,13 @@ def access() -> list[Row]:
         _allowing(
             "the content type", policy(header("content-type", string_match={"prefix": "application/grpc"})), (OK,), ()
         ),
+        _allowing("the user agent", policy(header("user-agent", string_match={"prefix": "grpc-python"})), (OK,), ()),
+        _allowing(
+            "several values of a header", policy(exact("a", "1,2")), (with_metadata(("a", "1"), ("a", "2")),), (OK, one)
+        ),
+        _allowing("a binary header that is there", policy(header("a-bin", present_match=True)), (binary,), (OK,)),
+        _allowing("a binary header without padding", policy(exact("a-bin", "AQI")), (binary,), (OK,)),
+        _allowing("a binary header with padding", policy(exact("a-bin", "AQI=")), (), (OK, binary)),
         _allowing("a path", policy(url(exact="/a/m")), (to("a"),), (OK, to("b"))),
         _allowing(
             "a principal's path", policy(ANY, url(prefix="/a/")), (to("a"), Call(REACHED, "/a/n")), (OK, to("b"))

@@ -33,6 +33,11 @@ def play_changes(scenario: Scenario, python: Path, commands: Mapping[Side, Argv]
             about = check.__doc__ or ""
             with scenario.check(f"{side.value}: {about[0].lower()}{about[1:].rstrip('.')}"):
                 check(server, caller)
+        if side is Side.OURS:
+            with scenario.check(
+                "ours: Ctrl-C closes all ports, and ends the program when the time of its calls is over"
+            ):
+                _interrupt(server, caller)
 
 
 class _Kept:
@@ -116,6 +121,14 @@ def _address(server: Served, caller: Caller) -> None:
     _stops_serving(server, caller, 3)
     server.put(3, "routes-3", listener(chain(rds="$ROW")), routes())
     eventually("a call", lambda: caller.calls(server.ports[3], [OK]) == ["OK"])
+
+
+def _interrupt(server: Served, caller: Caller) -> None:
+    kept = _Kept(server, caller, 0)
+    kept.watch()
+    code = server.interrupt()
+    expect(code == 0, f"the exit code is {code}")
+    eventually("the end of a call", lambda: kept.watched() != "OK")
 
 
 def _stops_serving(server: Served, caller: Caller, number: int) -> None:

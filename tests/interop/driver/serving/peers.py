@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -108,6 +109,11 @@ class Served:
         """Fails if the process has ended."""
         assert self._process is not None
         self._process.expect_running()
+
+    def interrupt(self) -> int:
+        """Ends the process as a user does with Ctrl-C, and returns its exit code."""
+        assert self._process is not None
+        return self._process.stop(signal.SIGINT)
 
     @property
     def version(self) -> str:
