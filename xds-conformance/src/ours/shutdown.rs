@@ -36,7 +36,7 @@ pub(super) async fn tcp<R: Listen + Default>() {
     let peer = TcpStream::connect(address).expect("it listens");
     peer.set_read_timeout(Some(LONGEST)).expect("a timeout");
     let accepted = soon("a connection", runtime.accept(&listener, KEEPALIVE)).await;
-    ends_read(accepted.expect("a connection").0, peer).await;
+    ends_read(accepted.expect("a connection").io, peer).await;
 
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
     let address = listener.local_addr().expect("it is bound");
