@@ -102,7 +102,14 @@ def access() -> list[Row]:
             "several values of a header", policy(exact("a", "1,2")), (with_metadata(("a", "1"), ("a", "2")),), (OK, one)
         ),
         _allowing("a binary header that is there", policy(header("a-bin", present_match=True)), (binary,), (OK,)),
-        _allowing("a binary header without padding", policy(exact("a-bin", "AQI")), (binary,), (OK,)),
+        _allowing(
+            "a binary header without padding",
+            policy(exact("a-bin", "AQI")),
+            (binary,),
+            (OK,),
+            differs={(side, 0): "PERMISSION_DENIED" for side in (Side.CORE, Side.GO)},
+            why="the others do not compare its base64 form, as gRFC A41 wants it",
+        ),
         _allowing("a binary header with padding", policy(exact("a-bin", "AQI=")), (), (OK, binary)),
         _allowing("a path", policy(url(exact="/a/m")), (to("a"),), (OK, to("b"))),
         _allowing(
