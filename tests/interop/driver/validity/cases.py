@@ -599,8 +599,6 @@ def _servers() -> list[Case]:
         case("with the permissions of a route", filter_chains=[with_filter({"@type": f"{rbac}PerRoute"})]),
         case(
             "with permissions by a header that there is not",
-            verdict=Verdict.CORE,
-            why="what a policy says is judged by servers, which this client is not (A41)",
             filter_chains=[with_filter({"@type": rbac, "rules": {"policies": {"p": by_scheme}}})],
         ),
     ]
