@@ -64,6 +64,7 @@
 //! | endpoint selection within a cluster, and the connections it requires | [`balancer`] |
 //! | warming of a proxy's listeners and clusters | [`warming`] |
 //! | per-call decisions: cluster, timeout, faults; clusters that are still needed | [`router`] |
+//! | servers: filter chain of a connection, admission of calls by routes and access rules | [`serving`] |
 //!
 //! The crate is `no_std` with `alloc`. It uses neither a clock nor a source of entropy: random
 //! decisions take a seeded [`Random`]. Input from peers never causes a panic. Regular expressions

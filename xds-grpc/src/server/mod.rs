@@ -1,4 +1,5 @@
 //! gRPC management server: a driver task around [`xds_core::server::Server`], and listeners.
+//! [`Http2Server`] serves any other HTTP/2 service with the same listeners.
 //!
 //! ```text
 //!  ServerHandle ── apply, status, shut_down ─┐

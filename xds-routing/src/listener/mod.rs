@@ -1,5 +1,5 @@
 //! Listeners (LDS) as gRPC uses them: API listeners for clients ([gRFC A27], [gRFC A39]), and
-//! socket listeners for servers ([gRFC A36], [gRFC A29]), which clients only validate.
+//! socket listeners for servers ([gRFC A36], [gRFC A29]), which [`serving`](crate::serving) uses.
 //!
 //! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 //! [gRFC A39]: https://github.com/grpc/proposal/blob/master/A39-xds-http-filters.md
