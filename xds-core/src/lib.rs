@@ -149,7 +149,7 @@
 //! The client follows any number of servers, with authorities and fallback between servers, over an
 //! aggregated stream, one stream per type, or by polling. The server serves any number of clients,
 //! which can have different views of the resources. Both support the state-of-the-world and the
-//! incremental variant. The crate is `no_std` with `alloc`, has no features that a user needs, and
+//! incremental variant. [`load_reports`] has the streams on which clients report their load. The crate is `no_std` with `alloc`, has no features that a user needs, and
 //! contains no unsafe code.
 
 #![no_std]
@@ -180,6 +180,7 @@ mod glob_depths;
 pub mod guards;
 mod id;
 mod index;
+pub mod load_reports;
 pub mod proto;
 pub mod references;
 mod rng;

@@ -88,7 +88,7 @@ mod responses;
 mod static_resources;
 pub(crate) mod subscription;
 pub(crate) mod timeouts;
-mod upstream;
+pub(crate) mod upstream;
 pub(crate) mod verdicts;
 pub(crate) mod watch;
 

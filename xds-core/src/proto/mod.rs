@@ -2,7 +2,7 @@
 //!
 //! The client and server cores and every adapter use these types. They are a subset of the Envoy v3
 //! API with the same field numbers: requests and responses, [`Node`] and its parts, the [`Status`]
-//! of a NACK, [client status discovery](ClientStatusResponse), and protobuf's well-known types.
+//! of a NACK, [client status discovery](ClientStatusResponse), [load reports](LoadStatsRequest), and protobuf's well-known types.
 //! Resources are not included. A resource is sent as [`Any`], whose value is [`bytes::Bytes`], so
 //! extracting one from a frame copies and decodes nothing.
 //!
@@ -60,11 +60,16 @@ pub use envoy::admin::v3::{ClientResourceStatus, UpdateFailureState};
 pub use envoy::config::core::v3::{
     BuildVersion, ControlPlane, Extension, Locality, Metadata, Node, node,
 };
+pub use envoy::config::endpoint::v3::{
+    ClusterStats, EndpointLoadMetricStats, UnnamedEndpointLoadMetricStats, UpstreamLocalityStats,
+    cluster_stats,
+};
 pub use envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
     DynamicParameterConstraints, Resource, ResourceError, ResourceLocator, ResourceName,
     dynamic_parameter_constraints, resource,
 };
+pub use envoy::service::load_stats::v3::{LoadStatsRequest, LoadStatsResponse};
 pub use envoy::service::status::v3::{
     ClientConfig, ClientStatusRequest, ClientStatusResponse, ConfigStatus, client_config,
 };

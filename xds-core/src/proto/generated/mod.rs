@@ -9,6 +9,9 @@ pub mod envoy {
         pub mod core {
             pub mod v3;
         }
+        pub mod endpoint {
+            pub mod v3;
+        }
     }
     pub mod r#type {
         pub mod matcher {
@@ -18,6 +21,9 @@ pub mod envoy {
     }
     pub mod service {
         pub mod discovery {
+            pub mod v3;
+        }
+        pub mod load_stats {
             pub mod v3;
         }
         pub mod status {

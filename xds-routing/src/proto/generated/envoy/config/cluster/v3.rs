@@ -90,6 +90,12 @@ pub struct Cluster {
     pub upstream_config: ::core::option::Option<
         super::super::core::v3::TypedExtensionConfig,
     >,
+    /// Metrics of endpoints that load reports contain, such as `cpu_utilization` and
+    /// `named_metrics.*`. None if empty.
+    #[prost(string, repeated, tag = "57")]
+    pub lrs_report_endpoint_metrics: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
     /// Method of endpoint discovery.
     #[prost(oneof = "cluster::ClusterDiscoveryType", tags = "2, 38")]
     pub cluster_discovery_type: ::core::option::Option<cluster::ClusterDiscoveryType>,
