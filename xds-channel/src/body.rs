@@ -18,10 +18,11 @@ use tonic::{Code, Status};
 use xds_grpc::runtime::SharedRuntime;
 use xds_routing::{
     SocketAddress,
-    balancer::{CallOutcome, CallPermit},
+    balancer::{CallOutcome, CallPermit, LoadReport},
 };
 
 use crate::{
+    load_reports::CallLoad,
     metadata::load_report,
     replay::Replay,
     routing::ClusterRef,
@@ -41,6 +42,8 @@ pub struct CallBody {
 #[derive(Debug)]
 pub(crate) struct ActiveCall {
     pub(crate) permit: CallPermit,
+    /// For load reports to the management server.
+    pub(crate) load: Option<CallLoad>,
     pub(crate) cluster_ref: Arc<ClusterRef>,
     pub(crate) request: Replay,
     /// Address of the endpoint.
@@ -53,10 +56,20 @@ impl ActiveCall {
     pub(crate) fn note_end(&mut self, headers: &HeaderMap) {
         if status::is_ok(headers) {
             self.permit.set_outcome(CallOutcome::Success);
+            self.load.iter_mut().for_each(CallLoad::succeed);
         }
+        let reported = self.load.as_ref().filter(|load| load.needs_metrics());
         let metrics = self.permit.load_metrics();
-        if let Some(load) = metrics.and_then(|metrics| load_report(headers, metrics)) {
+        if metrics.is_none() && reported.is_none() {
+            return;
+        }
+        let Some(report) = load_report(headers) else { return };
+        if let Some(metrics) = metrics {
+            let load = LoadReport::new(&report, metrics);
             self.permit.report_load(&load, self.cluster_ref.clock.now());
+        }
+        if let Some(reported) = reported {
+            reported.add_metrics(&report);
         }
     }
 

@@ -4,11 +4,12 @@ use core::net::SocketAddr;
 
 use thiserror::Error;
 use xds_bootstrap::{Bootstrap, BootstrapError, FeatureSwitch};
+use xds_grpc::load_reports::LoadReports;
 use xds_handle::ClientHandle;
 use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules, rules::Routing,
 };
-use xds_tokio::{ClientOptions, client};
+use xds_tokio::{ClientOptions, Tokio, client};
 
 use crate::{
     channel::XdsChannel,
@@ -62,7 +63,7 @@ impl XdsChannels {
     /// Returns an error if the configuration of a certificate provider is invalid.
     // S2.065
     pub fn connect(bootstrap: &Bootstrap) -> Result<Self, BootstrapError> {
-        let options = ChannelOptions::from_bootstrap(bootstrap)?;
+        let mut options = ChannelOptions::from_bootstrap(bootstrap)?;
         let mut rules = Rules::default().with_routing(match bootstrap.feature_switches.routing {
             FeatureSwitch::On => Routing::Full,
             FeatureSwitch::Off => Routing::LastRoute,
@@ -74,7 +75,10 @@ impl XdsChannels {
             .with_type(RouteConfigurations::new(rules.clone()))
             .with_type(Clusters::new(rules.clone()))
             .with_type(ClusterLoadAssignments::new(rules));
-        let client = client::connect(config, ClientOptions::default().with_bootstrap(bootstrap));
+        let client_options = ClientOptions::default().with_bootstrap(bootstrap);
+        let loads = LoadReports::new(Tokio, config.node.clone(), client_options.clone());
+        options = options.with_load_reports(loads);
+        let client = client::connect(config, client_options);
         Ok(Self { client, bootstrap: bootstrap.clone(), options })
     }
 

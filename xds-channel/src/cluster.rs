@@ -11,7 +11,7 @@ use std::{
 use http::uri::{Authority, Scheme};
 use tokio::sync::{mpsc, watch};
 use xds_core::{ResourceName, Time};
-use xds_grpc::{clock::Clock, runtime::Task};
+use xds_grpc::{clock::Clock, load_reports::LoadReports, runtime::Task};
 use xds_routing::{
     Random,
     balancer::{
@@ -29,6 +29,7 @@ use crate::{
     endpoint::EndpointConnection,
     events::DriverEvent,
     load::{LoadRules, LoadWatch},
+    load_reports::ClusterLoad,
     options::ChannelOptions,
     tls::ClusterTls,
 };
@@ -51,6 +52,8 @@ pub(crate) struct Picking {
     pub(crate) connections: Connections,
     /// For error messages.
     pub(crate) cluster: Arc<ClusterConfiguration>,
+    /// `None` if load is not reported.
+    pub(crate) load: Option<Arc<ClusterLoad>>,
 }
 
 type Connections = Arc<BTreeMap<ConnectionId, EndpointConnection>>;
@@ -63,10 +66,12 @@ pub(crate) struct Cluster {
     serial: u64,
     balancer: Balancer,
     dial: Dial,
-    /// Authority of the streams of load reports.
+    /// Authority of the streams of endpoints' load reports.
     authority: Authority,
     /// For the backoff of these streams.
     random: Random,
+    /// Load reports to the management server.
+    loads: Option<LoadReports>,
     clock: Clock,
     /// TLS settings of the leaf clusters (gRFC A75), by number.
     tls_settings: TlsSettings,
@@ -107,6 +112,7 @@ impl Cluster {
             balancer: Balancer::new(options.times, seed).with_counters(Arc::new(ProcessCounters)),
             dial,
             authority: authority.clone(),
+            loads: options.load_reports.clone(),
             random: Random::new(!seed),
             clock: clock.clone(),
             tls_settings: TlsSettings::default(),
@@ -250,7 +256,9 @@ impl Cluster {
             self.leaves.iter().find(|leaf| Some(&leaf.cluster.name) == picker.cluster());
         let (cluster, picker) = (Arc::clone(of_picker.unwrap_or(configuration)), picker.clone());
         let connections = Arc::clone(&self.connections);
-        let picking = Picking { picker, connections, cluster };
+        let loads = self.loads.as_ref();
+        let load = loads.and_then(|loads| ClusterLoad::new(loads, &cluster.cluster, &picker));
+        let picking = Picking { picker, connections, cluster, load: load.map(Arc::new) };
         self.state.send_replace(ClusterState::Picking(Arc::new(picking)));
     }
 

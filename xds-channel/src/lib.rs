@@ -52,6 +52,11 @@
 //!    request are kept; a longer one is not repeated. Calls that are dropped, or above the limit of
 //!    active calls, are not repeated.
 //!
+//! If a cluster says so (`lrs_server`), the channel reports its calls, and metrics of endpoints, to
+//! the management server that sent the cluster ([gRFC A27][A27], [gRFC A64][A64], [gRFC
+//! A85][A85]). Channels from
+//! [`XdsChannels`] do that; for others set [`ChannelOptions::load_reports`].
+//!
 //! The cluster is kept until the response has ended, even if routes change meanwhile. Connections
 //! are made when a route refers to a cluster. When no route refers to it any more, they end with
 //! their last calls.
@@ -99,10 +104,11 @@
 //! - Custom load balancing policies: calls to the cluster fail with `UNAVAILABLE`. As a member of an
 //!   aggregate cluster it is skipped ([gRFC A75][A75]).
 //! - Cluster specifier plugins: calls with the route fail with `UNAVAILABLE`.
-//! - Load reports to the management server: load is not reported.
+//! - Load reports to the management server, if the channel has none: load is not reported.
 //! - HTTP filters except the router and fault injection ([gRFC A33][A33]): the listener is rejected
 //!   with the default [`Rules`](xds_routing::Rules) ([gRFC A39][A39]).
 //!
+//! [A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 //! [A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
 //! [A32]: https://github.com/grpc/proposal/blob/master/A32-xds-circuit-breaking.md
 //! [A33]: https://github.com/grpc/proposal/blob/master/A33-Fault-Injection.md
@@ -111,8 +117,10 @@
 //! [A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
 //! [A54]: https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
 //! [A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
+//! [A64]: https://github.com/grpc/proposal/blob/master/A64-lrs-custom-metrics.md
 //! [A75]: https://github.com/grpc/proposal/blob/master/A75-xds-aggregate-cluster-behavior-fixes.md
 //! [A81]: https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md
+//! [A85]: https://github.com/grpc/proposal/blob/master/A85-lrs-custom-metrics-changes.md
 // S3.090-S3.095, S3.096-S3.098
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -142,6 +150,7 @@ mod endpoint;
 mod events;
 mod fault;
 mod load;
+mod load_reports;
 mod metadata;
 mod options;
 mod process;

@@ -9,7 +9,10 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use http::{HeaderMap, HeaderValue};
-use xds_routing::{balancer::LoadReport, cluster::UtilizationMetric, pattern::Headers};
+use prost::Message as _;
+use xds_routing::{
+    balancer::LoadReport, pattern::Headers, proto::xds::data::orca::v3::OrcaLoadReport,
+};
 
 /// Base64 with or without padding, as gRPC's binary headers may have it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -42,12 +45,9 @@ impl Headers for Metadata<'_> {
 }
 
 /// Returns the load report of an endpoint, from the trailers of a response (gRFC A51).
-pub(crate) fn load_report(
-    trailers: &HeaderMap,
-    metrics: &[UtilizationMetric],
-) -> Option<LoadReport> {
+pub(crate) fn load_report(trailers: &HeaderMap) -> Option<OrcaLoadReport> {
     let text = trailers.get(LoadReport::TRAILER)?;
-    LoadReport::from_bytes(&BASE64.decode(text).ok()?, metrics)
+    OrcaLoadReport::decode(&*BASE64.decode(text).ok()?).ok()
 }
 
 /// Parses the timeout that the application set: up to eight digits and a unit.

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use xds_bootstrap::{Bootstrap, BootstrapError, TlsFiles};
 use xds_core::ResourceName;
-use xds_grpc::runtime::{Runtime, SharedRuntime};
+use xds_grpc::{
+    load_reports::LoadReports,
+    runtime::{Runtime, SharedRuntime},
+};
 use xds_routing::balancer::BalancerTimes;
 use xds_tokio::Tokio;
 
@@ -26,6 +29,11 @@ pub struct ChannelOptions {
     ///
     /// [A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
     pub certificate_providers: BTreeMap<String, TlsFiles>,
+    /// Load reports to management servers, for clusters that request them; `None`, the default,
+    /// reports no load ([gRFC A27][A27]).
+    ///
+    /// [A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
+    pub load_reports: Option<LoadReports>,
     /// Seed of random decisions; `None` selects a random seed.
     pub seed: Option<u64>,
     /// Runtime of the channel's tasks, timers and connections; the current tokio runtime by default.
@@ -42,6 +50,7 @@ impl ChannelOptions {
             connect_timeout: Duration::from_secs(20),
             times: BalancerTimes::default(),
             certificate_providers: BTreeMap::new(),
+            load_reports: None,
             seed: None,
             runtime: SharedRuntime::new(Tokio),
         }
@@ -91,6 +100,13 @@ impl ChannelOptions {
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the load reports to management servers. Channels of the same xDS client should share them.
+    #[must_use]
+    pub fn with_load_reports(mut self, load_reports: LoadReports) -> Self {
+        self.load_reports = Some(load_reports);
         self
     }
 

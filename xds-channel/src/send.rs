@@ -24,6 +24,7 @@ use crate::{
     body::ActiveCall,
     cluster::{ClusterState, Picking},
     endpoint::EndpointConnection,
+    load_reports::{CallLoad, ClusterLoad},
     metadata::set_timeout,
     replay::Replay,
     retry::{AttemptError, PREVIOUS_ATTEMPTS, Retries},
@@ -179,10 +180,11 @@ async fn send(
                     let address = Arc::clone(&found.connection.address);
                     awaited.set(Some(Arc::clone(&address)));
                     match try_send(found, outgoing, &cluster, shared.runtime.now()).await? {
-                        SendOutcome::Response(response, permit) => {
+                        SendOutcome::Response(response, permit, load) => {
                             let (cluster_ref, request) =
                                 (Arc::clone(cluster_ref), outgoing.body.clone());
-                            let mut active = ActiveCall { permit, cluster_ref, request, address };
+                            let mut active =
+                                ActiveCall { permit, load, cluster_ref, request, address };
                             if status::is_end(response.headers()) {
                                 active.note_end(response.headers());
                             }
@@ -211,6 +213,8 @@ struct PickedEndpoint {
     id: ConnectionId,
     connection: EndpointConnection,
     permit: CallPermit,
+    /// Recorders of the cluster, if load is reported.
+    load: Option<Arc<ClusterLoad>>,
 }
 
 /// Picks an endpoint. Returns `None` if the call must wait.
@@ -241,10 +245,12 @@ fn pick(
         }
         EndpointPick::Fail(_) => return Ok(None),
         EndpointPick::Drop(why) => {
+            picking.load.iter().for_each(|load| load.count_dropped(Some(why)));
             let why = fail(cluster.refusal(format_args!("call dropped: {why}")));
             return Err(AttemptError::last(why));
         }
         EndpointPick::TooMany => {
+            picking.load.iter().for_each(|load| load.count_dropped(None));
             let why = fail(cluster.refusal("the maximum number of active calls is reached"));
             return Err(AttemptError::last(why));
         }
@@ -252,12 +258,13 @@ fn pick(
     };
     outgoing.trial = PickAttempt::Repeated;
     let connection = picking.connections.get(&id).cloned();
-    Ok(connection.map(|connection| PickedEndpoint { id, connection, permit }))
+    let load = picking.load.clone();
+    Ok(connection.map(|connection| PickedEndpoint { id, connection, permit, load }))
 }
 
 #[allow(clippy::large_enum_variant, reason = "each value is moved only once")]
 enum SendOutcome {
-    Response(Response<Incoming>, CallPermit),
+    Response(Response<Incoming>, CallPermit, Option<CallLoad>),
     /// The request was not sent.
     NotSent,
     /// The server reported that it has not processed the request. The status applies if no other
@@ -266,8 +273,9 @@ enum SendOutcome {
 }
 
 impl SendOutcome {
-    fn not_sent(mut permit: CallPermit) -> Self {
+    fn not_sent(mut permit: CallPermit, mut load: Option<CallLoad>) -> Self {
         permit.set_outcome(CallOutcome::NotSent);
+        load.iter_mut().for_each(CallLoad::discard);
         Self::NotSent
     }
 }
@@ -278,7 +286,7 @@ async fn try_send(
     cluster: &ClusterConfiguration,
     now: Instant,
 ) -> Result<SendOutcome, Status> {
-    let PickedEndpoint { id, connection, mut permit } = found;
+    let PickedEndpoint { id, connection, mut permit, load } = found;
     let EndpointConnection { mut requests, scheme, address, .. } = connection;
     let Some(request) = outgoing.request(scheme, permit.hostname(&address), now) else {
         let why =
@@ -287,12 +295,13 @@ async fn try_send(
     };
     // Also if this future is dropped.
     permit.set_outcome(CallOutcome::Failure);
+    let load = load.and_then(|load| load.start(permit.locality(&address)));
     match requests.try_send_request(request).await {
-        Ok(response) => Ok(SendOutcome::Response(response, permit)),
+        Ok(response) => Ok(SendOutcome::Response(response, permit, load)),
         Err(mut error) => match error.take_message() {
-            Some(_) => Ok(SendOutcome::not_sent(permit)),
+            Some(_) => Ok(SendOutcome::not_sent(permit, load)),
             None if status::is_dropped(error.error()) && outgoing.body.is_unread() => {
-                Ok(SendOutcome::not_sent(permit))
+                Ok(SendOutcome::not_sent(permit, load))
             }
             None => {
                 let error = error.into_error();

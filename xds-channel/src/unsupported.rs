@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use xds_core::ResourceName;
 use xds_routing::{
     balancer::can_balance,
-    cluster::{Cluster, Discovery, LoadReporting},
+    cluster::{Cluster, Discovery},
     route::{Action, ClusterChoice, Route, RouteConfiguration, VirtualHost},
 };
 
@@ -71,9 +71,16 @@ pub(crate) struct UnsupportedFeatures {
     /// Requests of the routes, and the route configuration they were computed from.
     routes: Option<(Arc<RouteConfiguration>, BTreeSet<FeatureRequest>)>,
     requests: BTreeSet<FeatureRequest>,
+    /// Whether the channel reports its load.
+    reports_load: bool,
 }
 
 impl UnsupportedFeatures {
+    /// Creates the state of a channel that reports its load or not.
+    pub(crate) fn of_channel(reports_load: bool) -> Self {
+        Self { reports_load, ..Self::default() }
+    }
+
     /// Updates the current configuration. Returns the requests that are new.
     pub(crate) fn renew<'a>(
         &mut self,
@@ -82,6 +89,9 @@ impl UnsupportedFeatures {
         clusters: impl Iterator<Item = &'a Cluster>,
     ) -> Vec<FeatureRequest> {
         let mut requests: BTreeSet<FeatureRequest> = clusters.flat_map(of_cluster).collect();
+        if self.reports_load {
+            requests.retain(|request| request.feature() != Feature::LoadReports);
+        }
         let known = self.routes.take().filter(|(known, _)| Arc::ptr_eq(known, routes));
         let (_, of_routes) = self.routes.insert(known.unwrap_or_else(|| {
             let features = host.routes().iter().flat_map(of_route);
@@ -110,7 +120,7 @@ fn of_cluster(cluster: &Cluster) -> impl Iterator<Item = FeatureRequest> + use<>
     let is_balanced = matches!(cluster.discovery, Discovery::Aggregate(_)) || can_balance(cluster);
     let features = [
         (!is_balanced).then_some(Feature::Policy),
-        (cluster.load_reporting == LoadReporting::SameServer).then_some(Feature::LoadReports),
+        cluster.load_reporting.as_ref().map(|_| Feature::LoadReports),
     ];
     let name = cluster.name.clone();
     features
@@ -195,7 +205,11 @@ mod tests {
         let of_routes = "route configuration `routes` requests a cluster specifier plugin";
         assert_eq!(told(&plugged, &[reported.clone(), odd.clone()]), [of_routes]);
         assert_eq!(told(&plugged, std::slice::from_ref(&reported)), [] as [&str; 0]);
-        assert_eq!(told(&plain, &[reported, odd]), [of_odd]);
+        assert_eq!(told(&plain, &[reported.clone(), odd]), [of_odd]);
         assert_eq!(told(&plugged, &[]), [of_routes]);
+        let mut features = UnsupportedFeatures::of_channel(true);
+        let reported = Cluster::from_schema(&reported, &Rules::default()).expect("a cluster");
+        let added = features.renew(&plain, &plain.virtual_hosts()[0], core::iter::once(&reported));
+        assert_eq!(added, [], "the channel reports its load");
     }
 }

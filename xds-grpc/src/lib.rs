@@ -40,6 +40,7 @@
 //! | `credentials/` | certificates, keys and tokens from files |
 //! | `tls.rs`, `tls_advice.rs` | TLS handshakes; explanations of their failures |
 //! | `csds/` | client status discovery |
+//! | `load_reports/` | load reports of clients |
 //! | `http2/` | inspection of frames: the connection is open, a call has ended |
 //! | `address/`, `resolve.rs` | addresses of servers and listeners; name resolution |
 //! | `codec.rs`, `grpc.rs` | codec of encoded messages; method names and status conversion |
@@ -74,6 +75,7 @@ pub mod happy_eyeballs;
 pub mod http2;
 mod keepalive;
 mod linger;
+pub mod load_reports;
 mod log_limit;
 mod payload;
 mod resolve;

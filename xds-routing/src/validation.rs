@@ -8,7 +8,7 @@ use alloc::{
 use core::fmt;
 
 use thiserror::Error;
-use xds_core::client::Rejection;
+use xds_core::client::{Rejection, ServerAddress, ServerFeature};
 
 use crate::{
     pattern::{
@@ -100,7 +100,8 @@ pub(crate) struct Validator<'a> {
     expression_count: usize,
     /// Compiled size in bytes that is still available.
     expression_room: usize,
-    pub(crate) trust: Trust,
+    /// Server that sent the resource, if it is known.
+    pub(crate) server: Option<&'a ServerAddress>,
 }
 
 /// Whether the server that sent a resource is trusted with security-relevant settings (gRFC A81).
@@ -112,11 +113,23 @@ pub(crate) enum Trust {
     Untrusted,
 }
 
+impl Trust {
+    /// Returns the trust in a server. An unknown one is not trusted.
+    pub(crate) fn in_server(server: Option<&ServerAddress>) -> Self {
+        match server {
+            Some(server) if server.features.contains(ServerFeature::TrustedXdsServer) => {
+                Self::Trusted
+            }
+            _ => Self::Untrusted,
+        }
+    }
+}
+
 /// Maximum number of errors that a rejection lists.
 const LISTED: usize = 10;
 
 impl<'a> Validator<'a> {
-    pub(crate) const fn new(rules: &'a Rules, trust: Trust) -> Self {
+    pub(crate) const fn new(rules: &'a Rules, server: Option<&'a ServerAddress>) -> Self {
         Self {
             rules,
             path: String::new(),
@@ -126,8 +139,12 @@ impl<'a> Validator<'a> {
             requested_expressions: 0,
             expression_count: 0,
             expression_room: rules.expressions.total,
-            trust,
+            server,
         }
+    }
+
+    pub(crate) fn trust(&self) -> Trust {
+        Trust::in_server(self.server)
     }
 
     /// Validates a field of the current message.

@@ -87,7 +87,9 @@ impl ViewSelection {
             return Err(refused(&node));
         };
         let client = SelectedClient { node, view: view.clone(), admitted: Instant::now() };
-        selection.clients.insert(request.stream, client);
+        if let Some(stream) = request.stream {
+            selection.clients.insert(stream, client);
+        }
         Ok(Admitted::to(view))
     }
 

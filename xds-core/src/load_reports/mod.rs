@@ -54,12 +54,14 @@
 //! [lrs]: https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/load_stats/v3/lrs.proto
 //! [`ClusterStats`]: crate::proto::ClusterStats
 
+mod metric;
 mod reporter;
 mod request;
 mod stream;
 mod totals;
 
 pub use self::{
+    metric::LoadMetric,
     reporter::LoadReporter,
     request::LoadRequest,
     stream::{InvalidLoadReport, LoadReportStream, LoadStreamEvent},

@@ -47,7 +47,14 @@ impl CallConnection {
         service: Service,
         options: &ClientOptions,
     ) -> Result<Self, Unreachable> {
-        let runtime = SharedRuntime::new(runtime);
+        Self::open_on(SharedRuntime::new(runtime), service, options).await
+    }
+
+    pub(crate) async fn open_on(
+        runtime: SharedRuntime,
+        service: Service,
+        options: &ClientOptions,
+    ) -> Result<Self, Unreachable> {
         let opening = dial(&service, options, &runtime, IdlePings::Omitted);
         let connection = opening.await.map_err(Unreachable)?;
         Ok(Self { connection, service, runtime })

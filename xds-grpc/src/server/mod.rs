@@ -19,6 +19,7 @@
 //! | `calls` | reading of requests; health service |
 //! | `driver` | main loop, streams, responses |
 //! | `handle` | the application's handle and its snapshots |
+//! | `load_reports` | the service of load reports |
 //! | `service` | the gRPC methods as a tower service and as tonic routes; REST |
 //! | `connections` | listeners and connections |
 
@@ -27,6 +28,7 @@ mod calls;
 mod connections;
 mod driver;
 mod handle;
+mod load_reports;
 mod memory;
 mod options;
 mod service;
@@ -63,6 +65,7 @@ pub use self::{
         shared_rollouts::{SharedEvent, SharedEvents},
         source::SourceReport,
     },
+    load_reports::{LoadCollector, LoadReportingService},
     memory::transport_stats::TransportStats,
     options::ServerOptions,
     service::DiscoveryService,
@@ -230,6 +233,20 @@ impl<R> ManagementServer<R> {
         self.health.service(self.budgets.clone(), self.handle.runtime.clone())
     }
 
+    /// Returns the service of load reports (LRS); `None` without
+    /// [`ServerOptions::with_load_reports`]. It is not part of [`routes`](Self::routes).
+    #[must_use]
+    pub fn load_reports(&self) -> Option<LoadReportingService> {
+        Some(LoadReportingService {
+            collector: self.options.load_reports.clone()?,
+            authorizer: self.options.authorizer.clone(),
+            max_request_bytes: self.options.max_request_bytes,
+            budgets: self.budgets.clone(),
+            runtime: self.handle.runtime.clone(),
+            inbox: self.inbox.clone(),
+        })
+    }
+
     /// Whether the [health](Self::health) service reports `SERVING`. It reports `NOT_SERVING` until
     /// the server is [ready](ServerHandle::set_ready), while it drains, and while its source is
     /// stale.
@@ -281,7 +298,7 @@ impl<R: Listen> ManagementServer<R> {
         self.serve(listener).await
     }
 
-    /// Serves discovery and [`health`](Self::health) on a listener until the server is [shut
+    /// Serves discovery, [`health`](Self::health) and [load reports](Self::load_reports) on a listener until the server is [shut
     /// down](ServerHandle::shut_down).
     ///
     /// Then the listener closes, and its connections are closed after the
@@ -296,7 +313,10 @@ impl<R: Listen> ManagementServer<R> {
         &self,
         listener: impl Into<Listener<R::Listener, R::UnixListener>>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let routes = self.routes().add_service(self.health());
+        let mut routes = self.routes().add_service(self.health());
+        if let Some(load_reports) = self.load_reports() {
+            routes = routes.add_service(load_reports);
+        }
         self.serve_routes(listener, routes)
     }
 

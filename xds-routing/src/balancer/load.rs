@@ -64,7 +64,12 @@ impl LoadReport {
     /// [gRFC A114]: https://github.com/grpc/proposal/blob/master/A114-wrr-metric-names-for-computing-utilization.md
     #[must_use]
     pub fn from_bytes(bytes: &[u8], metrics: &[UtilizationMetric]) -> Option<Self> {
-        let report = OrcaLoadReport::decode(bytes).ok()?;
+        Some(Self::new(&OrcaLoadReport::decode(bytes).ok()?, metrics))
+    }
+
+    /// Creates the load report from a decoded message, like [`from_bytes`](Self::from_bytes).
+    #[must_use]
+    pub fn new(report: &OrcaLoadReport, metrics: &[UtilizationMetric]) -> Self {
         let of_application = report.application_utilization;
         let values = metrics.iter().filter_map(|metric| match metric {
             UtilizationMetric::Cpu => Some(report.cpu_utilization),
@@ -78,7 +83,7 @@ impl LoadReport {
             (false, Some(most)) => most,
             (false, None) => report.cpu_utilization,
         };
-        Some(Self { requests: report.rps_fractional, errors: report.eps, utilization })
+        Self { requests: report.rps_fractional, errors: report.eps, utilization }
     }
 }
 

@@ -42,12 +42,14 @@ impl Priority {
                     EndpointState::Ready(id, counters) => {
                         let (counters, hostnames) =
                             (Arc::clone(counters), member.hostnames.clone());
+                        let locality = member.locality.clone();
                         let results = self.outliers.as_mut().map(|it| it.results(id));
                         endpoints.push(PickEndpoint {
                             id,
                             counters,
                             results,
                             hostnames,
+                            locality,
                             loads: loads.cloned(),
                         });
                         RingPlace::Ready(endpoints.len().saturating_sub(1))

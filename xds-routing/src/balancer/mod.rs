@@ -121,15 +121,15 @@
 //! | picker, and the choice among the ready endpoints | `picker.rs`, `ring.rs`, `stride.rs` |
 //! | load reports and weights | `load.rs` |
 //! | ejection of endpoints whose calls fail | `outliers.rs` |
-//! | host names of endpoints | `hostnames.rs` |
+//! | host names and localities of endpoints | `by_address.rs` |
 //! | counters of calls | `counters.rs` |
 //! | clusters and their endpoints as priorities | `sources.rs` |
 //! | clusters and endpoints from a configuration | `configure.rs` |
 
+mod by_address;
 mod configure;
 mod connection;
 mod counters;
-mod hostnames;
 mod load;
 mod localities;
 mod outliers;

@@ -3,12 +3,12 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use xds_core::{ResourceName, Time};
+use xds_core::{ResourceName, Time, proto::Locality};
 
 use super::{
     ConnectionId,
+    by_address::{EndpointLocality, Hostnames},
     counters::{CallResults, EndpointCounters, LoadRecorder},
-    hostnames::Hostnames,
     load::{LoadReport, LoadSource},
     ring::Ring,
     stride::Stride,
@@ -75,6 +75,7 @@ pub(super) struct PickEndpoint {
     /// Results of calls, for outlier detection.
     pub(super) results: Option<Arc<CallResults>>,
     pub(super) hostnames: Hostnames,
+    pub(super) locality: EndpointLocality,
     /// Parameters for the load reports of responses, if they count.
     pub(super) loads: Option<Arc<WeightedRoundRobin>>,
 }
@@ -252,6 +253,13 @@ impl CallPermit {
         self.endpoint.hostnames.get(address)
     }
 
+    /// Returns the locality of the endpoint for the connection to this address, for load reports to
+    /// the management server.
+    #[must_use]
+    pub fn locality(&self, address: &SocketAddress) -> &Arc<Locality> {
+        self.endpoint.locality.get(address)
+    }
+
     /// Returns the metrics for the utilization of a load report that the response contains. `None` if
     /// the policy does not need it.
     #[must_use]
@@ -355,6 +363,11 @@ impl Picker {
     /// than once.
     pub fn connections(&self) -> impl Iterator<Item = (ConnectionId, LoadRecorder)> + '_ {
         self.endpoints().map(|it| (it.id, LoadRecorder(Arc::clone(&it.counters))))
+    }
+
+    /// Returns the localities of the endpoints that receive calls. Some may occur more than once.
+    pub fn call_localities(&self) -> impl Iterator<Item = &Arc<Locality>> {
+        self.endpoints().flat_map(|endpoint| endpoint.locality.all())
     }
 
     /// Returns how the endpoints report their load, if the policy needs it. Reports of responses are

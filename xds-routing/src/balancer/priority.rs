@@ -19,9 +19,9 @@ use xds_core::{ResourceName, Time};
 
 use super::{
     BalancerTimes, ConnectionId,
+    by_address::{EndpointLocality, Hostnames},
     connection::{ConnectionState, Connections, Peer},
     counters::EndpointCounters,
-    hostnames::Hostnames,
     outliers::Outliers,
     picker::Limits,
     policy::EndpointPolicy,
@@ -43,6 +43,7 @@ pub(super) struct WeightedPeers {
 pub(super) struct Member {
     pub(super) peer: Peer,
     pub(super) hostnames: Hostnames,
+    pub(super) locality: EndpointLocality,
 }
 
 /// Cluster of a priority, and its index among the priorities of the cluster.

@@ -6,9 +6,11 @@ use alloc::{
     vec::Vec,
 };
 
+use xds_core::proto::Locality as LocalityName;
+
 use super::{
     ConnectorId,
-    hostnames::Hostnames,
+    by_address::{ByAddress, EndpointLocality, Hostnames},
     picker::Limits,
     policy::{EndpointPolicy, Localities, policies_of},
     priority::{Member, Members, WeightedPeers},
@@ -78,7 +80,12 @@ impl<'a> Source<'a> {
             for locality in localities {
                 let usable = locality.endpoints.iter().filter(|it| it.health.takes_calls());
                 let weight = u64::from(locality.weight);
-                let weighted = usable.map(|it| (it, u64::from(it.weight) * weight));
+                let name = Arc::new(locality.name.clone());
+                let weighted = usable.map(|endpoint| WeightedEndpoint {
+                    endpoint,
+                    weight: u64::from(endpoint.weight) * weight,
+                    locality: Arc::clone(&name),
+                });
                 match groups.last_mut().filter(|_| localities_are == Localities::AreOne) {
                     Some(all) => all.endpoints.extend(weighted),
                     None => {
@@ -114,37 +121,63 @@ impl<'a> Source<'a> {
 /// Endpoints of a locality, or of all localities of a priority.
 struct EndpointGroup<'a> {
     weight: u32,
-    /// Endpoints with their weight, multiplied by that of their locality.
-    endpoints: Vec<(&'a Endpoint, u64)>,
+    endpoints: Vec<WeightedEndpoint<'a>>,
+}
+
+struct WeightedEndpoint<'a> {
+    endpoint: &'a Endpoint,
+    /// Weight of the endpoint, multiplied by that of its locality.
+    weight: u64,
+    locality: Arc<LocalityName>,
 }
 
 impl EndpointGroup<'_> {
     fn peers(&self, connector: ConnectorId, policy: &EndpointPolicy, seed: u64) -> WeightedPeers {
-        let endpoints = || self.endpoints.iter().map(|(endpoint, _)| *endpoint);
-        let member =
-            |addresses: Vec<_>, hostnames| Member { peer: (connector, addresses), hostnames };
+        let members = || {
+            let member = |it: &WeightedEndpoint<'_>| Member {
+                peer: (connector, it.endpoint.addresses.clone()),
+                hostnames: Hostnames::of([it.endpoint]),
+                locality: EndpointLocality::One(Arc::clone(&it.locality)),
+            };
+            self.endpoints.iter().map(member).collect()
+        };
         let mut ring = None;
         let members = match policy {
             EndpointPolicy::PickFirst { shuffle } => {
+                let endpoints = || self.endpoints.iter().map(|it| it.endpoint);
                 let mut all: Vec<_> = endpoints().flat_map(|it| it.addresses.clone()).collect();
                 if *shuffle {
                     Random::new(seed).shuffle(&mut all);
                 }
-                let has_some = !all.is_empty();
-                has_some.then(|| member(all, Hostnames::of(endpoints()))).into_iter().collect()
+                let first = self.endpoints.first().filter(|_| !all.is_empty());
+                let member = first.map(|first| Member {
+                    peer: (connector, all),
+                    hostnames: Hostnames::of(endpoints()),
+                    locality: self.localities(&first.locality),
+                });
+                member.into_iter().collect()
             }
             EndpointPolicy::RingHash(sizes) => {
-                let keys = self.endpoints.iter().map(|(it, weight)| (ring_key(it), *weight));
+                let keys = self.endpoints.iter().map(|it| (ring_key(it.endpoint), it.weight));
                 ring = Some(Arc::new(Ring::new(*sizes, &keys.collect::<Vec<_>>())));
-                endpoints().map(|it| member(it.addresses.clone(), Hostnames::of([it]))).collect()
+                members()
             }
             EndpointPolicy::RoundRobin
             | EndpointPolicy::Weighted(_)
-            | EndpointPolicy::LeastRequest(_) => {
-                endpoints().map(|it| member(it.addresses.clone(), Hostnames::of([it]))).collect()
-            }
+            | EndpointPolicy::LeastRequest(_) => members(),
         };
         WeightedPeers { weight: self.weight, endpoints: members, ring }
+    }
+
+    /// Returns the localities of all endpoints.
+    fn localities(&self, first: &Arc<LocalityName>) -> EndpointLocality {
+        match self.endpoints.iter().all(|it| it.locality == *first) {
+            true => EndpointLocality::One(Arc::clone(first)),
+            false => {
+                let all = self.endpoints.iter().map(|it| (it.endpoint, Arc::clone(&it.locality)));
+                EndpointLocality::Several(Arc::clone(first), ByAddress::new(all))
+            }
+        }
     }
 }
 

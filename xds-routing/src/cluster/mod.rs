@@ -4,6 +4,7 @@
 //! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 
 mod balancing;
+mod load_reporting;
 mod outliers;
 mod validate;
 
@@ -15,6 +16,7 @@ use xds_core::ResourceName;
 pub(crate) use self::validate::validate_cluster;
 pub use self::{
     balancing::{BalancingPolicy, RingHash, UtilizationMetric, WeightedRoundRobin},
+    load_reporting::{LoadReporting, ReportedMetrics},
     outliers::{FailurePercentage, OutlierDetection, SuccessRate},
 };
 use crate::{listener::TlsContext, scalars::SocketAddress};
@@ -47,18 +49,8 @@ pub struct Cluster {
     /// timeouts of routes and of the HTTP connection manager are for proxies and are not read.
     // B30b
     pub idle_timeout: Duration,
-    /// Whether load is reported to the server that sent the cluster (gRFC A27).
-    pub load_reporting: LoadReporting,
-}
-
-/// Load reporting of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LoadReporting {
-    /// Load is not reported.
-    Off,
-    /// Load is reported to the server that sent the cluster.
-    SameServer,
+    /// Load reports to the server that sent the cluster, if they are requested (gRFC A27).
+    pub load_reporting: Option<LoadReporting>,
 }
 
 /// Source of a cluster's endpoints.

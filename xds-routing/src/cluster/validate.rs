@@ -6,8 +6,8 @@ use core::time::Duration;
 use xds_core::ResourceName;
 
 use super::{
-    BalancingPolicy, Cluster, Discovery, LoadReporting, balancing::validate_balancing,
-    outliers::validate_outliers,
+    BalancingPolicy, Cluster, Discovery, balancing::validate_balancing,
+    load_reporting::validate_load_reporting, outliers::validate_outliers,
 };
 use crate::{
     extensions::decode,
@@ -18,7 +18,7 @@ use crate::{
                 self as schema,
                 cluster::{ClusterDiscoveryType, DiscoveryType},
             },
-            core::v3::{TypedExtensionConfig, config_source::ConfigSourceSpecifier},
+            core::v3::TypedExtensionConfig,
             endpoint::v3::{ClusterLoadAssignment, lb_endpoint::HostIdentifier},
         },
         extensions::{
@@ -47,15 +47,7 @@ pub(crate) fn validate_cluster(
         Some(Discovery::Aggregate(_)) => Some(BalancingPolicy::RoundRobin),
         _ => validate_balancing(cluster, validator),
     };
-    let load_reporting = match cluster.lrs_server.as_ref() {
-        None => LoadReporting::Off,
-        Some(server) => {
-            if !matches!(server.config_source_specifier, Some(ConfigSourceSpecifier::Self_(_))) {
-                validator.error_in("lrs_server", "must be self");
-            }
-            LoadReporting::SameServer
-        }
-    };
+    let load_reporting = validate_load_reporting(cluster, validator);
     let tls = cluster.transport_socket.as_ref().map(|socket| {
         validator.field("transport_socket", |validator| validate_upstream(socket, validator))
     });

@@ -18,7 +18,7 @@ use crate::{
     random::Random,
     route::RouteMatch,
     rules::Rules,
-    validation::{InvalidResource, Trust, Validator},
+    validation::{InvalidResource, Validator},
 };
 
 /// Route of the policy: the calls it matches, and their action.
@@ -62,7 +62,7 @@ impl<C> RoutingConfig<C> {
         actions: BTreeMap<String, C>,
     ) -> Result<Self, InvalidResource> {
         let rules = Rules::default();
-        let mut validator = Validator::new(&rules, Trust::default());
+        let mut validator = Validator::new(&rules, None);
         let validated = Self::validator(routes, actions, &mut validator);
         validator.finish(Some(validated))
     }

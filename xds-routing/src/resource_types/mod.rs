@@ -11,7 +11,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     TypeUrl,
-    client::{CachedResource, Rejection, ResourceType, ServerFeature, ValidationContext, Value},
+    client::{CachedResource, Rejection, ResourceType, ServerAddress, ValidationContext, Value},
     types,
 };
 
@@ -22,15 +22,8 @@ use crate::{
     proto::envoy::config,
     route::{RouteConfiguration, validate_route_configuration},
     rules::Rules,
-    validation::{InvalidResource, Trust, Validator},
+    validation::{InvalidResource, Validator},
 };
-
-fn trust_in(context: &ValidationContext<'_>) -> Trust {
-    match context.server.features.contains(ServerFeature::TrustedXdsServer) {
-        true => Trust::Trusted,
-        false => Trust::Untrusted,
-    }
-}
 
 macro_rules! resource_type {
     (
@@ -69,8 +62,8 @@ macro_rules! resource_type {
                 resource: &Bytes,
                 context: &ValidationContext<'_>,
             ) -> Result<Option<Value>, Rejection> {
-                let trust = trust_in(context);
-                Ok(Some(Value::new($value::of_server(resource, &self.rules, trust)?)))
+                let server = Some(context.server);
+                Ok(Some(Value::new($value::of_server(resource, &self.rules, server)?)))
             }
 
             $(
@@ -83,8 +76,8 @@ macro_rules! resource_type {
                     let Some(value) = held.value.downcast::<$value>() else {
                         return self.validate(resource, context);
                     };
-                    let (held, trust) = ((held.bytes, &*value), trust_in(context));
-                    Ok(Some(Value::new($value::$after(held, resource, &self.rules, trust)?)))
+                    let (held, server) = ((held.bytes, &*value), Some(context.server));
+                    Ok(Some(Value::new($value::$after(held, resource, &self.rules, server)?)))
                 }
             )?
         }
@@ -101,17 +94,17 @@ macro_rules! resource_type {
             /// Returns an error that lists the invalid fields.
             // B46
             pub fn from_bytes(resource: &Bytes, rules: &Rules) -> Result<Self, InvalidResource> {
-                Self::of_server(resource, rules, Trust::default())
+                Self::of_server(resource, rules, None)
             }
 
             pub(crate) fn of_server(
                 resource: &Bytes,
                 rules: &Rules,
-                trust: Trust,
+                server: Option<&ServerAddress>,
             ) -> Result<Self, InvalidResource> {
                 let schema = <$schema>::decode(resource.clone())
                     .map_err(|why| InvalidResource::unreadable(&why))?;
-                Self::validated(&schema, rules, trust)
+                Self::validated(&schema, rules, server)
             }
 
             /// Validates a decoded resource. The sender is unknown here, so fields that require a
@@ -121,15 +114,15 @@ macro_rules! resource_type {
             ///
             /// Returns an error that lists the invalid fields.
             pub fn from_schema(schema: &$schema, rules: &Rules) -> Result<Self, InvalidResource> {
-                Self::validated(schema, rules, Trust::default())
+                Self::validated(schema, rules, None)
             }
 
             fn validated(
                 schema: &$schema,
                 rules: &Rules,
-                trust: Trust,
+                server: Option<&ServerAddress>,
             ) -> Result<Self, InvalidResource> {
-                let mut validator = Validator::new(rules, trust);
+                let mut validator = Validator::new(rules, server);
                 let value = $validator(schema, &mut validator);
                 validator.finish(value)
             }

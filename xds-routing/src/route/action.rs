@@ -139,7 +139,7 @@ pub(crate) fn validate_forward(
     let host_rewrite = match action.host_rewrite_specifier.as_ref() {
         // Ignored if the server is not trusted (A81).
         Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true }))
-            if validator.trust == Trust::Trusted =>
+            if validator.trust() == Trust::Trusted =>
         {
             HostRewrite::Endpoint
         }

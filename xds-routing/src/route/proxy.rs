@@ -30,7 +30,7 @@ use crate::{
         r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
     },
     rules::Rules,
-    validation::{InvalidResource, Trust, Validator},
+    validation::{InvalidResource, Validator},
 };
 
 /// Virtual hosts and route matches of a route configuration, by the rules of Envoy.
@@ -58,7 +58,7 @@ impl ProxyRoutes {
     pub fn from_bytes(resource: &Bytes, rules: &Rules) -> Result<Self, InvalidResource> {
         let schema = schema::RouteConfiguration::decode(resource.clone())
             .map_err(|why| InvalidResource::unreadable(&why))?;
-        let mut validator = Validator::new(rules, Trust::default());
+        let mut validator = Validator::new(rules, None);
         let (mut hosts, mut domains) = (Vec::new(), Vec::new());
         for (index, host) in schema.virtual_hosts.iter().enumerate() {
             validator.element("virtual_hosts", index, |validator| {

@@ -16,6 +16,8 @@ use prost::{
     },
 };
 
+use xds_core::client::ServerAddress;
+
 use super::{
     RouteConfiguration, VirtualHost,
     validate::{Plan, validate_with},
@@ -42,23 +44,23 @@ impl RouteConfiguration {
         resource: &Bytes,
         rules: &Rules,
     ) -> Result<Self, InvalidResource> {
-        Self::of_server_after(held, resource, rules, Trust::default())
+        Self::of_server_after(held, resource, rules, None)
     }
 
     pub(crate) fn of_server_after(
         held: (&Bytes, &Self),
         resource: &Bytes,
         rules: &Rules,
-        trust: Trust,
+        server: Option<&ServerAddress>,
     ) -> Result<Self, InvalidResource> {
-        let is_as_trusted = held.1.trust == trust;
+        let is_as_trusted = held.1.trust == Trust::in_server(server);
         match is_as_trusted.then(|| plan(held, resource, rules)).flatten() {
             Some((schema, plans)) => {
-                let mut validator = Validator::new(rules, trust);
+                let mut validator = Validator::new(rules, server);
                 let value = validate_with(&schema, &plans, &mut validator);
                 validator.finish(value)
             }
-            None => Self::of_server(resource, rules, trust),
+            None => Self::of_server(resource, rules, server),
         }
     }
 }

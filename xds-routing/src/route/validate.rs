@@ -52,7 +52,7 @@ pub(super) fn validate_with(
     let overrides = validate_overrides(&schema.typed_per_filter_config, validator)?;
     let index = DomainIndex::new(virtual_hosts.iter().map(VirtualHost::domains));
     let name = ResourceName::from(schema.name.as_str());
-    let trust = validator.trust;
+    let trust = validator.trust();
     Some(RouteConfiguration { name, virtual_hosts, overrides, index, trust })
 }
 

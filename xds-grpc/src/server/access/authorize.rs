@@ -16,8 +16,8 @@ use crate::runtime::BoxFuture;
 
 /// Decides whether a client is served and which view it sees.
 ///
-/// The authorizer is called once per stream, when the first request has identified the node. The
-/// stream's requests wait for the decision; other streams are not delayed. A function from an
+/// The authorizer is called once per stream of discovery or load reports, when the first request has
+/// identified the node. The stream's requests wait for the decision; other streams are not delayed. A function from an
 /// [`AuthorizationRequest`] to a future is an authorizer:
 ///
 /// ```
@@ -152,8 +152,8 @@ impl Denied {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AuthorizationRequest {
-    /// Stream of the client.
-    pub stream: StreamId,
+    /// Discovery stream of the client; `None` for a stream of load reports.
+    pub stream: Option<StreamId>,
     /// Node id; empty if the client sent none.
     pub node_id: Arc<str>,
     /// Encoded `Node` message; empty if the client sent none.

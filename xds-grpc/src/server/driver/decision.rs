@@ -20,7 +20,7 @@ impl Driver {
         else {
             return;
         };
-        let deciding = decide(authorizer, *authorization_request, inbox);
+        let deciding = decide(authorizer, id, *authorization_request, inbox);
         stream.decision = Some(self.runtime.start(deciding));
     }
 
@@ -45,9 +45,14 @@ impl Driver {
 }
 
 /// Calls the authorizer and sends its decision to the driver.
-async fn decide(authorizer: SharedAuthorizer, request: AuthorizationRequest, inbox: Inbox) {
+async fn decide(
+    authorizer: SharedAuthorizer,
+    stream: StreamId,
+    request: AuthorizationRequest,
+    inbox: Inbox,
+) {
     let panicked = Denied::new(StatusCode::Internal, "the authorizer failed");
-    let mut pending = PendingDecision { stream: request.stream, decision: Err(panicked), inbox };
+    let mut pending = PendingDecision { stream, decision: Err(panicked), inbox };
     pending.decision = authorizer.0.authorize(request).await;
 }
 

@@ -89,7 +89,7 @@ impl Driver {
         );
         let authorization_request = self.authorizer.is_some().then(|| {
             Box::new(AuthorizationRequest {
-                stream: id,
+                stream: Some(id),
                 node_id: Arc::default(),
                 encoded_node: Bytes::new(),
                 peer: call.peer.clone(),

@@ -13,7 +13,10 @@ use crate::{
     credentials::ServerCredentials,
     keepalive::Keepalive,
     payload::{PayloadPrinter, Printer},
-    server::access::authorize::{Authorizer, SharedAuthorizer},
+    server::{
+        access::authorize::{Authorizer, SharedAuthorizer},
+        load_reports::LoadCollector,
+    },
 };
 
 /// Options for listeners, connections and logs of a management server.
@@ -102,6 +105,7 @@ pub struct ServerOptions {
     pub credentials: Option<ServerCredentials>,
     pub(crate) limit_advice: LimitAdvice,
     pub(crate) authorizer: Option<SharedAuthorizer>,
+    pub(crate) load_reports: Option<LoadCollector>,
     pub(crate) printer: Printer,
 }
 
@@ -128,6 +132,7 @@ impl Default for ServerOptions {
             rollout_sharing: Sharing::default(),
             credentials: None,
             authorizer: None,
+            load_reports: None,
             printer: Printer::default(),
         }
     }
@@ -279,6 +284,14 @@ impl ServerOptions {
     #[must_use]
     pub fn with_authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Some(SharedAuthorizer(Arc::new(authorizer)));
+        self
+    }
+
+    /// Serves streams of load reports, and collects the reports. By default, clients that open such a
+    /// stream get `UNIMPLEMENTED`.
+    #[must_use]
+    pub fn with_load_reports(mut self, collector: LoadCollector) -> Self {
+        self.load_reports = Some(collector);
         self
     }
 

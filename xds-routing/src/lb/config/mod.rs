@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     rules::Rules,
-    validation::{InvalidResource, Trust, Validator},
+    validation::{InvalidResource, Validator},
 };
 
 /// Policy with a valid configuration.
@@ -153,7 +153,7 @@ impl PolicyRegistry {
     ) -> Result<PolicyConfig, InvalidPolicy> {
         let value = serde_json::from_str(json);
         let value: Value = value.map_err(|why| InvalidPolicy::Json(format!("{why}")))?;
-        let mut validator = Validator::new(&self.rules, Trust::default());
+        let mut validator = Validator::new(&self.rules, None);
         let config = work(&value, &mut validator);
         Ok(validator.finish(config)?)
     }

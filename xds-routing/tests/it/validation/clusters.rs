@@ -2,10 +2,14 @@
 
 use core::time::Duration;
 
-use xds_core::proto::{self, Any, Duration as DurationSchema, FloatValue, UInt64Value};
+use prost::Message as _;
+use xds_core::{
+    client::{Profile, ResourceType as _, ServerAddress, ValidationContext},
+    proto::{self, Any, Duration as DurationSchema, FloatValue, UInt64Value},
+};
 use xds_routing::{
-    Rules, SocketAddress,
-    cluster::{BalancingPolicy, Cluster, Discovery, LoadReporting, UtilizationMetric},
+    Clusters, Rules, SocketAddress,
+    cluster::{BalancingPolicy, Cluster, Discovery, UtilizationMetric},
     endpoint::ClusterLoadAssignment,
     proto::envoy::{
         config::{
@@ -381,5 +385,15 @@ fn lrs_server_must_be_self() {
         config_source_specifier: Some(ConfigSourceSpecifier::Self_(SelfConfigSource {})),
         ..Default::default()
     });
-    assert_eq!(validated_cluster(&reported).unwrap().load_reporting, LoadReporting::SameServer);
+    reported.lrs_report_endpoint_metrics = vec!["named_metrics.queue".into()];
+    let reporting = validated_cluster(&reported).unwrap().load_reporting.expect("requested");
+    assert_eq!(reporting.server, None, "the sender is unknown");
+    assert!(reporting.metrics.named.contains("queue"));
+    let (server, profile) = (ServerAddress::new("lrs:18000"), Profile::grpc());
+    let context = ValidationContext::new(&server, &profile);
+    let value = Clusters::default().validate(&reported.encode_to_vec().into(), &context);
+    let cluster = value.unwrap().unwrap().downcast::<Cluster>().expect("a cluster");
+    let reporting = cluster.load_reporting.clone().expect("requested");
+    assert_eq!(reporting.server.map(|it| *it), Some(server));
+    println!("covers: B49b");
 }
