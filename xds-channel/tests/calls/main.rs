@@ -9,6 +9,7 @@ mod connections;
 mod endings;
 mod failures;
 mod faults;
+mod load_reports;
 mod loads;
 mod notes;
 mod order;

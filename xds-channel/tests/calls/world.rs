@@ -86,16 +86,21 @@ impl World {
 
     /// Creates a client with this profile.
     pub(crate) async fn with_profile(profile: Profile) -> Self {
-        Self::with(profile, ServerFeatures::NONE).await
+        Self::with(profile, ServerFeatures::NONE, ServerOptions::default()).await
     }
 
     /// Creates a client whose bootstrap has these features of the server.
     pub(crate) async fn with_features(features: ServerFeatures) -> Self {
-        Self::with(Profile::grpc(), features).await
+        Self::with(Profile::grpc(), features, ServerOptions::default()).await
     }
 
-    async fn with(profile: Profile, features: ServerFeatures) -> Self {
-        let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    /// Creates a management server with these options.
+    pub(crate) async fn with_server(options: ServerOptions) -> Self {
+        Self::with(Profile::grpc(), ServerFeatures::NONE, options).await
+    }
+
+    async fn with(profile: Profile, features: ServerFeatures, options: ServerOptions) -> Self {
+        let server = ManagementServer::start(ServerConfig::default(), options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(server.serve(listener));
