@@ -72,7 +72,8 @@ pub mod smol;
 
 pub use xds_grpc::{
     ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, RawCodec,
-    ServerHandle, ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, server,
+    ServerHandle, ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, load_reports,
+    server,
 };
 pub use xds_handle::{
     AddStaticResourceError, ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch,

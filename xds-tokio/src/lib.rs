@@ -297,16 +297,23 @@ pub mod csds {
     pub type CsdsService = xds_grpc::csds::CsdsService<crate::Tokio>;
 }
 
+/// Load reports of a client: see [`xds_grpc::load_reports`].
+pub mod load_reports {
+    pub use xds_grpc::load_reports::{
+        CallRecord, ClusterRecorder, LoadReports, LocalityRecorder, MAX_NAMED_METRICS,
+    };
+}
+
 /// Types for management servers: see [`xds_grpc::server`].
 pub mod server {
     pub use xds_grpc::server::{
         AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,
         Authorizer, BothAuthorizers, BoundAddress, ConvergenceError, Denied, DiscoveryService,
-        InvalidSanPattern, ListenAddress, NodeFromSan, Observations, Observed, Peer,
-        RejectionSnapshot, RolloutCommandError, RolloutError, RolloutHandle,
-        SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents, ServerHandle,
-        ServerOptions, SetLayersError, SharedEvent, SharedEvents, SharedNews, SourceReport,
-        SubscriptionSnapshot, TransportStats, UnixSocket,
+        InvalidSanPattern, ListenAddress, LoadCollector, LoadReportingService, NodeFromSan,
+        Observations, Observed, Peer, RejectionSnapshot, RolloutCommandError, RolloutError,
+        RolloutHandle, SendCustomMessageError, ServerEnded, ServerEvent, ServerEvents,
+        ServerHandle, ServerOptions, SetLayersError, SharedEvent, SharedEvents, SharedNews,
+        SourceReport, SubscriptionSnapshot, TransportStats, UnixSocket,
     };
 
     /// Listener of a server.

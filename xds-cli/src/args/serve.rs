@@ -79,6 +79,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<String>,
 
+    /// Ask clients for load reports (LRS) at this interval, at least one second: the calls of each
+    /// cluster by locality. --metrics has the sums of all clients, and the output format ndjson
+    /// each report. By default, streams of load reports are refused.
+    ///
+    /// gRPC clients report the load of clusters with `lrs_server: { self: {} }`. Envoy reports that of
+    /// all clusters if its bootstrap has a `load_stats_config`.
+    #[arg(long, value_name = "INTERVAL", value_parser = parse_duration)]
+    pub(crate) load_reports: Option<Duration>,
+
     /// Export the served resources to this directory, one JSON file per type, such as cds.json.
     /// A proxy can subscribe to these files without a server.
     ///

@@ -17,7 +17,7 @@ use xds_grpc::{
     runtime::Listen,
     server::{
         AddressFault, Admitted, AuthorizationDecision, AuthorizationRequest, Authorizer,
-        BoundAddress, ListenAddress, Listener,
+        BoundAddress, ListenAddress, Listener, LoadCollector,
     },
 };
 
@@ -119,6 +119,28 @@ impl<R: Listen + Default> ServerBuilder<R> {
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.config.admission = Admission::ByApplication;
         self.options = self.options.with_authorizer(authorizer);
+        self
+    }
+
+    /// Asks clients for load reports (LRS), and collects them.
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use xds::{ManagementServer, server::{LoadCollector, LoadRequest}};
+    ///
+    /// let loads = LoadCollector::new(LoadRequest::all(Duration::from_secs(10)));
+    /// let server = ManagementServer::builder().load_reports(loads.clone());
+    /// let server = server.bind("127.0.0.1:18000").await?;
+    /// for (place, calls) in loads.totals().localities() {
+    ///     println!("{}: {} calls to {}", place.cluster, calls.issued, place.zone);
+    /// }
+    /// # drop(server);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load_reports(mut self, collector: LoadCollector) -> Self {
+        self.options = self.options.with_load_reports(collector);
         self
     }
 

@@ -60,6 +60,8 @@ pub mod rollout {
 pub use xds_core::guards::{
     ChangeId, Guard, GuardViolation, InvalidGuard, RefusedChange, ViewChange, Violation,
 };
+/// Load that a [`LoadCollector`] requests and sums up.
+pub use xds_core::load_reports::{CallTotals, LoadPlace, LoadRequest, LoadTotals};
 /// Part of the untyped interface; all settings are in [`protocol::server`](crate::protocol::server).
 pub use xds_core::server::{
     Applied, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerEvent,
@@ -68,9 +70,10 @@ pub use xds_core::server::{
 pub use xds_grpc::server::{
     AddressFault, Admitted, AllowSans, ApplyError, AuthorizationDecision, AuthorizationRequest,
     Authorizer, BothAuthorizers, BoundAddress, ConvergenceError, Denied, DiscoveryService,
-    HealthService, InvalidSanPattern, ListenAddress, Listener, NodeFromSan, Observations, Observed,
-    Peer, RejectionSnapshot, SendCustomMessageError, ServerEnded, ServerEvents, ServerHandle,
-    ServerOptions, SetLayersError, SourceReport, SubscriptionSnapshot, TransportStats, UnixSocket,
+    HealthService, InvalidSanPattern, ListenAddress, Listener, LoadCollector, LoadReportingService,
+    NodeFromSan, Observations, Observed, Peer, RejectionSnapshot, SendCustomMessageError,
+    ServerEnded, ServerEvents, ServerHandle, ServerOptions, SetLayersError, SourceReport,
+    SubscriptionSnapshot, TransportStats, UnixSocket,
 };
 pub use xds_grpc::{PayloadPrinter, SizesOnly};
 

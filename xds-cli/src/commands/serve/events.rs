@@ -12,6 +12,7 @@ use xds_core::{
 };
 use xds_tokio::server::BoundAddress;
 
+use super::load_reports::ReportedLoad;
 use crate::{
     args::SourceAddress,
     diagnostic::Diagnostic,
@@ -45,6 +46,8 @@ pub(crate) enum ServeEvent<'a> {
     FileError(&'a FileError),
     /// A file is valid again after its errors were reported, or the source can be read again.
     Repaired(&'a Path),
+    /// A client has reported the load of a cluster.
+    LoadReport(&'a ReportedLoad),
     /// A resource that is about to be served has a dangling reference, or a rule or a view has no
     /// effect.
     Finding(&'a Diagnostic),

@@ -4,6 +4,7 @@ mod admission;
 mod events;
 mod export;
 mod listeners;
+mod load_reports;
 mod metrics;
 mod ndjson;
 mod open_files;
@@ -36,6 +37,7 @@ use self::{
     events::{ServeEvent, ServePrinter},
     export::Exporter,
     listeners::Listeners,
+    load_reports::LoadReports,
     metrics::Reporter,
     ndjson::ServeNdjson,
     origin::{OpenedSource, open_source, subdirectories},
@@ -63,8 +65,9 @@ use crate::{
 pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failure> {
     args.check()?;
     let mut printer = printer(&args, color);
+    let mut loads = LoadReports::new(&args);
     let Prepared { server, source, follow, mut rollouts, metrics, allowed } =
-        prepare(&args, &mut *printer).await?;
+        prepare(&args, &mut *printer, &loads).await?;
     #[cfg(any(feature = "etcd", feature = "kube"))]
     let (follow, writer) = {
         let (feedback, writer) = rejections::writer(source.feedback, &args.source);
@@ -96,6 +99,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         address: args.source.clone(),
         source: metrics,
         rollouts: counts,
+        loads: loads.collector.clone(),
     };
     let (mut serving, services) = serve(&args, &server, listeners, allowed, reporter);
 
@@ -137,6 +141,11 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                     tracing::warn!(%why, "cannot export the resources");
                 }
                 status.note_change();
+            }
+            Some(load) = loads.next() => {
+                if let Err(failed) = printer.print(ServeEvent::LoadReport(&load)) {
+                    break Err(failed);
+                }
             }
             // The newest state waits for the reader and is not dropped.
             changes = async {
@@ -190,11 +199,16 @@ struct Prepared {
     allowed: Option<AllowSans>,
 }
 
-async fn prepare(args: &ServeArgs, printer: &mut dyn ServePrinter) -> Result<Prepared, Failure> {
+async fn prepare(
+    args: &ServeArgs,
+    printer: &mut dyn ServePrinter,
+    loads: &LoadReports,
+) -> Result<Prepared, Failure> {
     let views = follow_views(args, printer).await?;
     let selection = views.as_ref().map(|views| Arc::clone(views.selection()));
     let settings = rollouts::settings(args, printer)?;
-    let options = server_options(args, selection, settings.as_ref()).await?;
+    let options =
+        server_options(args, selection, settings.as_ref(), loads.collector.clone()).await?;
     let source = open_source(args).await?;
     let metrics = Arc::<SourceMetrics>::default();
     let server = Arc::new(ManagementServer::start(server_config(args), options));

@@ -112,6 +112,7 @@ fn object(event: ServeEvent<'_>) -> Json {
             json!({ "event": "file_valid", "file": file.display().to_string() })
         }
         ServeEvent::Finding(finding) => finding.to_json(),
+        ServeEvent::LoadReport(load) => load.to_json(),
         ServeEvent::InvalidSettings(errors) => errors.iter().map(Diagnostic::to_json).collect(),
         ServeEvent::ViewsRejected => json!({ "event": "views_refused" }),
         ServeEvent::ViewsUsed(MovedClients { moved, refused }) => {

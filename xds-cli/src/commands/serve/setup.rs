@@ -13,7 +13,7 @@ use xds_core::{
 use xds_tokio::{
     ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
-    server::{AllowSans, NodeFromSan},
+    server::{AllowSans, LoadCollector, NodeFromSan},
 };
 
 use super::{admission::Admission, open_files};
@@ -71,6 +71,7 @@ pub(super) async fn server_options(
     args: &ServeArgs,
     views: Option<Arc<ViewSelection>>,
     rollouts: Option<&RolloutSettings>,
+    load_reports: Option<LoadCollector>,
 ) -> Result<ServerOptions, Failure> {
     let limits = &args.limits;
     let connections =
@@ -93,6 +94,9 @@ pub(super) async fn server_options(
         );
     if let Some(connections) = limits.max_connections_per_address {
         options = options.with_max_connections_per_address(connections.get());
+    }
+    if let Some(collector) = load_reports {
+        options = options.with_load_reports(collector);
     }
     if let Some(credentials) = credentials(&args.tls).await? {
         options = options.with_credentials(credentials);

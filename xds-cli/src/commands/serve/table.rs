@@ -171,6 +171,8 @@ impl ServePrinter for Table {
                 );
                 self.print_line(&(head + &listed(changes, self.out)))
             }
+            // The sums are metrics.
+            ServeEvent::LoadReport(_) => Ok(()),
             ServeEvent::RolloutBegins { rollout, changes } => {
                 let head = format!("rollout {} begins", rollout.0);
                 self.print_line(&(head + &listed(changes, self.out)))

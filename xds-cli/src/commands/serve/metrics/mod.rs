@@ -10,7 +10,10 @@ mod text;
 
 use std::sync::Arc;
 
-use xds_tokio::{ManagementServer, server::ServerEnded};
+use xds_tokio::{
+    ManagementServer,
+    server::{LoadCollector, ServerEnded},
+};
 
 pub(super) use self::http::{MetricsListener, bind, serve};
 use super::table::awaited;
@@ -24,6 +27,8 @@ pub(super) struct Reporter {
     pub(super) source: Arc<SourceMetrics>,
     /// Rollouts, if changes are rolled out.
     pub(super) rollouts: Option<Arc<RolloutCounts>>,
+    /// Load reports of clients, if they are requested.
+    pub(super) loads: Option<LoadCollector>,
 }
 
 impl Reporter {
@@ -62,6 +67,9 @@ impl Reporter {
         out.source(&handle.source_report().await?, &self.source);
         if let Some(rollouts) = &self.rollouts {
             out.rollouts(&rollouts.read(), self.source.is_rollout_failing());
+        }
+        if let Some(loads) = &self.loads {
+            out.loads(loads);
         }
         Ok(out.finish())
     }

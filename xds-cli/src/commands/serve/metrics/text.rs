@@ -5,10 +5,11 @@
 use core::fmt::{Display, Write as _};
 
 use xds_core::{
+    load_reports::CallTotals,
     rollout::RolloutPhase,
     server::{ClosedStreams, ServerStats},
 };
-use xds_tokio::server::{SourceReport, TransportStats};
+use xds_tokio::server::{LoadCollector, SourceReport, TransportStats};
 
 use crate::{directory::SourceMetrics, rollouts::Counts};
 
@@ -167,6 +168,42 @@ impl MetricsText {
         self.counters("xds_rollouts_ended_total", help, "outcome", ended);
     }
 
+    /// Adds the load that clients have reported. They choose the names.
+    pub(super) fn loads(&mut self, loads: &LoadCollector) {
+        let totals = loads.totals();
+        self.gauge("xds_load_streams", "Open streams of load reports.", loads.streams());
+        self.counter("xds_load_reports_total", "Load reports received.", loads.reports());
+        let help =
+            "Localities and clusters in reports that are omitted, because there are too many.";
+        self.counter("xds_load_omitted_total", help, totals.omitted());
+        for (name, help, count) in [
+            (
+                "xds_load_issued_calls_total",
+                "Calls that clients have sent.",
+                (|calls| calls.issued) as fn(&CallTotals) -> u64,
+            ),
+            ("xds_load_succeeded_calls_total", "Calls that succeeded.", |calls| calls.succeeded),
+            ("xds_load_failed_calls_total", "Calls that failed.", |calls| calls.failed),
+        ] {
+            self.head(name, help, Kind::Counter);
+            for (place, calls) in totals.localities() {
+                let labels = [
+                    ("cluster", &*place.cluster),
+                    ("service", &*place.service),
+                    ("region", &*place.region),
+                    ("zone", &*place.zone),
+                    ("sub_zone", &*place.sub_zone),
+                ];
+                self.labelled(name, &labels, count(calls));
+            }
+        }
+        let (name, help) = ("xds_load_dropped_calls_total", "Calls that clients have dropped.");
+        self.head(name, help, Kind::Counter);
+        for (cluster, calls) in totals.dropped() {
+            self.labelled(name, &[("cluster", cluster)], calls);
+        }
+    }
+
     pub(super) fn finish(self) -> String {
         self.0
     }
@@ -194,6 +231,14 @@ impl MetricsText {
         }
     }
 
+    /// Writes a value with the labels that are not empty.
+    fn labelled(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let labels = labels.iter().filter(|(_, value)| !value.is_empty());
+        let labels: Vec<_> =
+            labels.map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
+        let _ = writeln!(self.0, "{name}{{{}}} {value}", labels.join(","));
+    }
+
     fn head(&mut self, name: &str, help: &str, kind: Kind) {
         let kind = match kind {
             Kind::Gauge => "gauge",
@@ -204,11 +249,23 @@ impl MetricsText {
     }
 }
 
+/// Escapes the value of a label.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn labels_of_clients_are_escaped() {
+        let mut text = MetricsText::default();
+        text.labelled("m", &[("a", "x\"y\\\nz"), ("empty", ""), ("b", "c")], 3);
+        assert_eq!(text.finish(), "m{a=\"x\\\"y\\\\\\nz\",b=\"c\"} 3\n");
+    }
 
     #[test]
     fn metrics_have_a_help_a_type_and_values() {
