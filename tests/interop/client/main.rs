@@ -37,7 +37,7 @@ use xds_bootstrap::{Bootstrap, TlsFiles};
 use xds_channel::{ChannelOptions, XdsChannel, XdsChannels};
 use xds_core::client::{ClientConfig, InvalidWatch, Node, Notice, ServerAddress};
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
-use xds_tokio::{ClientHandle, ClientOptions, Watch, client};
+use xds_tokio::{ClientHandle, ClientOptions, Tokio, Watch, client, load_reports::LoadReports};
 
 use self::routing::{CallToMake, Routing};
 
@@ -157,7 +157,8 @@ impl Application {
 
     fn follow(&mut self, authority: &str) -> io::Result<()> {
         let client = self.client.clone().ok_or_else(|| misuse("nothing is open"))?;
-        let options = ChannelOptions::new("node-1").with_listener("svc");
+        let loads = LoadReports::new(Tokio, Node::new("node-1"), ClientOptions::default());
+        let options = ChannelOptions::new("node-1").with_listener("svc").with_load_reports(loads);
         let options = self.providers.iter().fold(options, |options, (name, files)| {
             options.with_certificate_provider(name.as_str(), files.to_tls())
         });

@@ -16,6 +16,7 @@ from driver.differential.stage import BOTH, Side, Stage
 from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
 from driver.routing.explained import expect_explained, expect_shares_explained
 from driver.routing.hashed import HASHED
+from driver.routing.reported import play_reported
 from driver.routing.secured import play_secured
 from driver.routing.tables import CALLS, CLUSTERS, Table, tables, to
 from driver.waiting import eventually, expect
@@ -78,7 +79,11 @@ def run(report: PeerReport, run_dir: Path) -> None:
     def over_tls(scenario: Scenario) -> None:
         play_secured(scenario, Stage(scenario, python, client, "caller.py"), workspace.virtual_environment("envoy"))
 
-    play(report, run_dir, {f"{NAME}: where calls go": body, f"{NAME}: where calls go by TLS": over_tls})
+    def reported(scenario: Scenario) -> None:
+        play_reported(scenario, Stage(scenario, python, client, "caller.py"))
+
+    scenarios = {"where calls go": body, "where calls go by TLS": over_tls, "load that is reported": reported}
+    play(report, run_dir, {f"{NAME}: {about}": story for about, story in scenarios.items()})
 
 
 def _give_each_a_backend(stage: Stage, version: str) -> None:

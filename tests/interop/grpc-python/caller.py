@@ -2,7 +2,8 @@
 
 Runs in the virtual environment of `requirements-grpc.txt`. It starts backends that answer every call with
 their own port. Metadata `fail: CODE N` makes the first N attempts of a call fail with a status instead, and
-`broken: PORT` all those that reach this port. `loads: PORT=UTILIZATION ...` makes backends report their load. The
+`broken: PORT` all those that reach this port. `loads: PORT=UTILIZATION ...` makes backends report their load, and
+`metrics: NAME=VALUE ...` named metrics, with a utilization of the CPU of 0.25. The
 program obeys JSON commands on standard input:
 
     {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID, "providers": {NAME: FILES, ...}}
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from xds.data.orca.v3 import orca_load_report_pb2
 
 # Python that is isolated does not search the directory of the program.
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
@@ -67,6 +69,7 @@ class _Backend(grpc.GenericRpcHandler):
             return grpc.unary_stream_rpc_method_handler(self._reports)
         metadata = dict(handler_call_details.invocation_metadata)
         code, failing = map(int, metadata.get("fail", "0 0").split())
+        metrics = dict(metric.split("=") for metric in metadata.get("metrics", "").split())
         loads = dict(load.split("=") for load in metadata.get("loads", "").split())
 
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
@@ -76,6 +79,10 @@ class _Backend(grpc.GenericRpcHandler):
                 context.abort(grpc.StatusCode.UNAVAILABLE, "broken, as the call says")
             if str(self.port) in loads:
                 context.set_trailing_metadata((("endpoint-load-metrics-bin", _report(float(loads[str(self.port)]))),))
+            if metrics:
+                named = {name: float(value) for name, value in metrics.items()}
+                report = orca_load_report_pb2.OrcaLoadReport(cpu_utilization=0.25, named_metrics=named)
+                context.set_trailing_metadata((("endpoint-load-metrics-bin", report.SerializeToString()),))
             return str(self.port).encode()
 
         return grpc.unary_unary_rpc_method_handler(answer)

@@ -16,6 +16,10 @@ Responses go to the newest stream. What happens is told on standard output, one 
     {"event": "shut", "server": NAME}
     {"event": "request", "server": NAME, "stream": N, ...}  the fields of a DiscoveryRequest
     {"event": "end", "server": NAME, "stream": N}           the client will say nothing more on it
+    {"event": "load", "server": NAME, "node": {...} or null, "clusters": [...]}
+
+The last one is a message on a stream of load reports, with the fields of each `ClusterStats`. Such a stream asks
+for the load of all clusters each second.
 
 It ends when its standard input does.
 """
@@ -57,8 +61,10 @@ from envoy.extensions.load_balancing_policies.maglev.v3 import maglev_pb2  # noq
 from envoy.extensions.load_balancing_policies.round_robin.v3 import round_robin_pb2  # noqa: F401
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2  # noqa: F401
 from envoy.service.discovery.v3 import discovery_pb2
+from envoy.service.load_stats.v3 import lrs_pb2
 from google.protobuf import any_pb2, json_format
 
+_LOAD_METHOD = "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats"
 _METHOD = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
 # Each stream keeps a thread busy until it ends.
 _STREAMS = 64
@@ -149,7 +155,26 @@ class _Server(grpc.GenericRpcHandler):
     def newest(self) -> _Stream:
         return self._streams[-1]
 
+    def _take_load(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        wanted = lrs_pb2.LoadStatsResponse(send_all_clusters=True)
+        wanted.load_reporting_interval.seconds = 1
+        for number, bytes_of_request in enumerate(requests):
+            request = lrs_pb2.LoadStatsRequest.FromString(bytes_of_request)
+            _say(
+                event="load",
+                server=self._name,
+                node=_node(request.node) if request.HasField("node") else None,
+                clusters=[
+                    json_format.MessageToDict(stats, preserving_proto_field_name=True)
+                    for stats in request.cluster_stats
+                ],
+            )
+            if number == 0:
+                yield wanted.SerializeToString()
+
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        if details.method == _LOAD_METHOD:
+            return grpc.stream_stream_rpc_method_handler(self._take_load)
         if details.method != _METHOD:
             return None
         stream = _Stream(self._name, len(self._streams) + 1)

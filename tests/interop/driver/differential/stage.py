@@ -129,6 +129,12 @@ class Stage:
         secured = client.wait_event("secured", lambda event: event["event"] == "secured", mark)
         return int(secured["port"])
 
+    def reports(self, side: Side, server: str = "a") -> list[Event]:
+        """The messages of a client on its streams of load reports."""
+        self._servers.expect_running()
+        name = f"{side.value}/{server}"
+        return [event for event in self._servers.events if event["event"] == "load" and event["server"] == name]
+
     def load(self, utilizations: Sequence[float]) -> None:
         """The backends report these utilizations on streams from now on."""
         _tell(self._clients[Side.CORE], command="load", utilizations=list(utilizations))
