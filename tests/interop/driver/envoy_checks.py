@@ -13,6 +13,7 @@ from driver.envoy import Envoy
 from driver.envoy_constraints_checks import agrees_on_constraints
 from driver.envoy_files_checks import follows_a_mounted_file, follows_files
 from driver.envoy_load_checks import changes_under_load
+from driver.envoy_load_reports_checks import reports_load
 from driver.envoy_moves_checks import moves_and_rejections_under_load
 from driver.envoy_repair_checks import repairs_a_rejected_change
 from driver.envoy_rest_checks import follows_over_rest
@@ -86,6 +87,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
     scenarios["envoy, its configuration dump through xds status"] = partial(
         shows_the_configuration_dump, programs=programs
     )
+    scenarios["envoy, load reports"] = partial(reports_load, programs=programs)
     scenarios["envoy, its own verdict on constraints"] = partial(agrees_on_constraints, programs=programs)
     scenarios["envoy, its own verdict on spellings"] = partial(agrees_on_spellings, programs=programs)
     scenarios["envoy, files: the same is accepted"] = partial(follows_files, programs=programs)

@@ -122,12 +122,15 @@ class Programs:
         runtime: bool = False,
         workers: int = 1,
         flags: Sequence[str | Path] = (),
+        bootstrap: str = "",
     ) -> tuple[XdsServe, Envoy]:
-        """Our server on a directory, and an Envoy that has everything from it."""
+        """Our server on a directory, and an Envoy that has everything from it; more of its bootstrap on demand."""
         rest = "127.0.0.1:0" if transport.variant is Variant.REST else None
         streams = transport.streams
         serve = XdsServe(scenario, self.xds, directory, streams=streams, ordering=ordering, rest=rest, flags=flags)
-        return serve, self.start_envoy(scenario, serve, transport, runtime=runtime, workers=workers)
+        return serve, self.start_envoy(
+            scenario, serve, transport, runtime=runtime, workers=workers, more=bootstrap
+        )
 
     def start_envoy(
         self,
@@ -138,6 +141,7 @@ class Programs:
         runtime: bool = False,
         workers: int = 1,
         node: str = NODE,
+        more: str = "",
     ) -> Envoy:
         """An Envoy that has everything from a server, or from a port on loopback."""
         layers = [_runtime_layer(transport)] if runtime else []
@@ -147,7 +151,7 @@ class Programs:
             "dynamic_resources": json.dumps(transport.dynamic_resources()),
             "layered_runtime": json.dumps({"layers": layers}),
         }
-        bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values)
+        bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values) + more
         if transport.variant is Variant.REST and isinstance(server, XdsServe):
             bootstrap += render(workspace.CONFIG / "envoy" / "bootstrap-rest.yaml", {"rest_port": server.rest_port})
         directory = scenario.directory / f"envoy-{node}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver import workspace
+from driver import load_reports, workspace
 from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
 from driver.grpc_application import GrpcApplication
@@ -35,6 +36,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "grpc: a listener appears, goes and comes back": peer.waits_for_a_listener,
             "grpc: xds status reads the client's own view": peer.shows_its_status,
             "grpc: the management server is killed and started again": peer.reconnects,
+            "grpc: load reports": peer.reports_load,
         },
     )
 
@@ -173,13 +175,19 @@ class _GrpcPeer:
             world.config.replace("endpoints.yaml", "edits/endpoints-second.yaml")
             client.wait_answer("second")
 
-    def _world(self, scenario: Scenario, instead: dict[str, str | None] | None = None) -> _World:
+    def reports_load(self, scenario: Scenario) -> None:
+        world = self._world(scenario, load_reports.INSTEAD, load_reports.FLAGS)
+        load_reports.check_reports(scenario, world.serve, world.client, _NODE)
+
+    def _world(
+        self, scenario: Scenario, instead: dict[str, str | None] | None = None, flags: Sequence[str] = ()
+    ) -> _World:
         # Isolated, so that nothing of this driver's path gets into the peer.
         argv: Argv = [self._python, "-I", "-B", workspace.INTEROP / "grpc-python" / "peer.py"]
         client = GrpcApplication(scenario, argv)
         values: dict[str, object] = {f"{name}_port": port for name, port in client.ports.items()}
         config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "grpc", values)
         config.fill(instead)
-        serve = XdsServe(scenario, self._xds, config.path)
+        serve = XdsServe(scenario, self._xds, config.path, flags=flags)
         client.connect(server=serve.address, node=_NODE)
         return _World(config, serve, client)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from driver import workspace
+from driver import load_reports, workspace
 from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
 from driver.grpc_application import GrpcApplication
@@ -48,6 +48,7 @@ def _run(language: _Language, report: PeerReport, run_dir: Path) -> None:
         f"{language.name}: a listener turns bad and is repaired": peer.rejects_an_update,
         f"{language.name}: a listener is bad from the first response on": peer.rejects_the_first_response,
         f"{language.name}: the management server is killed and started again": peer.reconnects,
+        f"{language.name}: load reports": peer.reports_load,
     }
     if language.has_csds:
         scenarios[f"{language.name}: xds status reads the client's own view"] = peer.shows_its_status
@@ -168,14 +169,20 @@ class _Peer:
             world.config.replace("endpoints.yaml", "edits/endpoints-second.yaml")
             client.wait_answer("second")
 
-    def _world(self, scenario: Scenario, instead: dict[str, str | None] | None = None) -> _World:
+    def reports_load(self, scenario: Scenario) -> None:
+        world = self._world(scenario, load_reports.INSTEAD, load_reports.FLAGS)
+        load_reports.check_reports(scenario, world.serve, world.client, self._node)
+
+    def _world(
+        self, scenario: Scenario, instead: dict[str, str | None] | None = None, flags: Sequence[str] = ()
+    ) -> _World:
         # All of them read the file when they make their first channel, and where it is much earlier.
         bootstrap = scenario.directory / "bootstrap.json"
         client = GrpcApplication(scenario, ["env", f"GRPC_XDS_BOOTSTRAP={bootstrap}", *self._argv])
         values: dict[str, object] = {f"{name}_port": port for name, port in client.ports.items()}
         config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "grpc", values)
         config.fill(instead)
-        serve = XdsServe(scenario, self._xds, config.path)
+        serve = XdsServe(scenario, self._xds, config.path, flags=flags)
         server = {
             "server_uri": serve.address,
             "channel_creds": [{"type": "insecure"}],
