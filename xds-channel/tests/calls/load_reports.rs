@@ -58,8 +58,8 @@ impl Received {
 
     fn collector_of(&self, request: LoadRequest) -> LoadCollector {
         let received = self.clone();
-        LoadCollector::new(request).with_observer(move |node, clusters| {
-            let clusters = clusters.iter().map(|cluster| (node.id.clone(), cluster.clone()));
+        LoadCollector::new(request).with_observer(move |client, clusters| {
+            let clusters = clusters.iter().map(|it| (client.node_id.to_string(), it.clone()));
             received.0.lock().unwrap().extend(clusters);
         })
     }

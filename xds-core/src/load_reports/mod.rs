@@ -21,7 +21,7 @@
 //! let mut server = LoadReportStream::new(wanted);
 //!
 //! let now = Time::ZERO; // a real driver reads its monotonic clock before every call
-//! let LoadStreamEvent::Opened(response) = server.handle_request(&client.open())? else {
+//! let LoadStreamEvent::Opened(response) = server.handle_request(&client.open().into())? else {
 //!     panic!("the first request identifies the client")
 //! };
 //! client.handle_response(&response, now)?;
@@ -40,7 +40,7 @@
 //!         ..ClusterStats::default()
 //!     }])
 //! });
-//! let LoadStreamEvent::Report(clusters) = server.handle_request(&report.expect("a report"))? else {
+//! let LoadStreamEvent::Report(clusters) = server.handle_request(&report.expect("a report").into())? else {
 //!     panic!("every later request is a report")
 //! };
 //! let mut totals = LoadTotals::default();
@@ -64,7 +64,9 @@ pub use self::{
     metric::LoadMetric,
     reporter::LoadReporter,
     request::LoadRequest,
-    stream::{InvalidLoadReport, LoadReportStream, LoadStreamEvent},
+    stream::{
+        InvalidLoadReport, LoadReportStream, LoadStreamEvent, MAX_REPORTED_PARTS, ReportingClient,
+    },
     totals::{CallTotals, LoadPlace, LoadTotals},
 };
 

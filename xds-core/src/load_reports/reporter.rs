@@ -139,7 +139,7 @@ mod tests {
     fn response(wanted: LoadRequest) -> Vec<u8> {
         let mut server = LoadReportStream::new(wanted);
         let request = LoadReporter::new(&Node::new("n"), 0).open();
-        match server.handle_request(&request) {
+        match server.handle_request(&request.into()) {
             Ok(LoadStreamEvent::Opened(response)) => response,
             other => panic!("{other:?}"),
         }

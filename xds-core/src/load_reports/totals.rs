@@ -32,14 +32,24 @@ pub struct CallTotals {
 
 /// Sums of the load that all clients have reported, by cluster and locality.
 ///
-/// Clients choose the names, so their number is limited. Load of further places is not added, and
-/// counted in [`omitted`](Self::omitted).
+/// Clients choose the names, so their number is limited, and the length of the names of a place: 1,024
+/// bytes. Load of other places is not added, and counted in [`omitted`](Self::omitted).
 #[derive(Clone, Debug)]
 pub struct LoadTotals {
     localities: BTreeMap<LoadPlace, CallTotals>,
     dropped: BTreeMap<String, u64>,
     max_places: usize,
     omitted: u64,
+}
+
+/// Maximum length of all names of a place together, in bytes.
+const MAX_NAME_BYTES: usize = 1_024;
+
+impl LoadPlace {
+    fn name_bytes(&self) -> usize {
+        let Self { cluster, service, region, zone, sub_zone } = self;
+        [cluster, service, region, zone, sub_zone].into_iter().map(String::len).sum()
+    }
 }
 
 impl Default for LoadTotals {
@@ -64,8 +74,10 @@ impl LoadTotals {
                 self.add_locality(cluster, locality);
             }
             if cluster.total_dropped_requests > 0 {
+                let name = &cluster.cluster_name;
                 let is_full = self.dropped.len() >= self.max_places;
-                if is_full && !self.dropped.contains_key(&cluster.cluster_name) {
+                let is_new = !self.dropped.contains_key(name);
+                if is_new && (is_full || name.len() > MAX_NAME_BYTES) {
                     self.omitted = self.omitted.saturating_add(1);
                     continue;
                 }
@@ -84,7 +96,9 @@ impl LoadTotals {
             zone: locality.zone,
             sub_zone: locality.sub_zone,
         };
-        if self.localities.len() >= self.max_places && !self.localities.contains_key(&place) {
+        let is_full = self.localities.len() >= self.max_places;
+        let is_new = !self.localities.contains_key(&place);
+        if is_new && (is_full || place.name_bytes() > MAX_NAME_BYTES) {
             self.omitted = self.omitted.saturating_add(1);
             return;
         }
@@ -148,6 +162,16 @@ mod tests {
         let most = u64::MAX / 4 + 8;
         assert_eq!(found, [("a", "z", 16, 4), ("b", "y", u64::MAX, most), ("b", "z", 16, 4)]);
         assert_eq!(totals.dropped().next(), Some(("a", 2)));
+    }
+
+    #[test]
+    fn length_of_names_is_limited() {
+        let mut totals = LoadTotals::default();
+        let name = "c".repeat(MAX_NAME_BYTES);
+        totals.add(&[report(&name, "", 8), report(&name, "z", 8)]);
+        assert_eq!((totals.localities().count(), totals.omitted()), (1, 1));
+        totals.add(&[report(&format!("{name}c"), "", 8)]);
+        assert_eq!((totals.dropped().count(), totals.omitted()), (1, 3));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `--load-reports`: load that clients report.
 
 use core::fmt;
+use std::sync::Arc;
 
+use prost::Message as _;
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
 use xds_core::{
@@ -15,10 +17,13 @@ use crate::args::ServeArgs;
 /// Number of reports that wait to be printed. Further ones are not printed.
 const MAX_WAITING: usize = 1_024;
 
+/// Maximum size of a report of a cluster that is printed, in bytes. Clients choose the names in it.
+const MAX_PRINTED: usize = 64 << 10;
+
 /// Load of one cluster, reported by one client.
 #[derive(Debug)]
 pub(super) struct ReportedLoad {
-    node_id: String,
+    node_id: Arc<str>,
     cluster: ClusterStats,
 }
 
@@ -32,9 +37,9 @@ impl LoadReports {
     pub(super) fn new(args: &ServeArgs) -> Self {
         let (sender, reports) = mpsc::channel(MAX_WAITING);
         let collector = args.load_reports.map(|interval| {
-            LoadCollector::new(LoadRequest::all(interval)).with_observer(move |node, clusters| {
-                for cluster in clusters {
-                    let (node_id, cluster) = (node.id.clone(), cluster.clone());
+            LoadCollector::new(LoadRequest::all(interval)).with_observer(move |client, clusters| {
+                for cluster in clusters.iter().filter(|it| it.encoded_len() <= MAX_PRINTED) {
+                    let (node_id, cluster) = (Arc::clone(&client.node_id), cluster.clone());
                     let _ = sender.try_send(ReportedLoad { node_id, cluster });
                 }
             })
@@ -52,7 +57,7 @@ impl ReportedLoad {
         let Self { node_id, cluster } = self;
         let mut event = json!({
             "event": "load_report",
-            "node_id": node_id,
+            "node_id": **node_id,
             "cluster": cluster.cluster_name,
             "seconds": cluster.load_report_interval.map_or(0.0, |it| {
                 it.seconds as f64 + f64::from(it.nanos) / 1e9

@@ -9,8 +9,8 @@ use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use xds_core::{
-    load_reports::{LoadRequest, LoadTotals},
-    proto::{ClusterStats, Node},
+    load_reports::{LoadRequest, LoadTotals, ReportingClient},
+    proto::ClusterStats,
 };
 
 pub use self::service::LoadReportingService;
@@ -46,7 +46,7 @@ pub struct LoadCollector {
     observer: Option<Arc<Observer>>,
 }
 
-type Observer = dyn Fn(&Node, &[ClusterStats]) + Send + Sync;
+type Observer = dyn Fn(&ReportingClient, &[ClusterStats]) + Send + Sync;
 
 #[derive(Debug, Default)]
 struct CollectorState {
@@ -67,7 +67,7 @@ impl LoadCollector {
     #[must_use]
     pub fn with_observer(
         mut self,
-        observer: impl Fn(&Node, &[ClusterStats]) + Send + Sync + 'static,
+        observer: impl Fn(&ReportingClient, &[ClusterStats]) + Send + Sync + 'static,
     ) -> Self {
         self.observer = Some(Arc::new(observer));
         self
@@ -91,16 +91,16 @@ impl LoadCollector {
         locked(&self.state).reports
     }
 
-    fn add(&self, node: &Node, clusters: &[ClusterStats]) {
+    fn add(&self, client: &ReportingClient, clusters: &[ClusterStats]) {
         {
             let mut state = locked(&self.state);
             state.totals.add(clusters);
             state.reports = state.reports.saturating_add(1);
         }
         if let Some(observer) = &self.observer
-            && caught(|| observer(node, clusters)).is_none()
+            && caught(|| observer(client, clusters)).is_none()
         {
-            tracing::error!(node = node.id, "the observer of load reports panicked");
+            tracing::error!(node = &*client.node_id, "the observer of load reports panicked");
         }
     }
 

@@ -8,17 +8,13 @@ use core::{
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use http::HeaderMap;
-use prost::Message as _;
 use tokio::select;
 use tonic::{
     Code, Request, Response, Status, Streaming,
     body::Body,
     server::{Grpc, NamedService, StreamingService},
 };
-use xds_core::{
-    load_reports::{LoadReportStream, LoadStreamEvent, METHOD, SERVICE},
-    proto::Node,
-};
+use xds_core::load_reports::{LoadReportStream, LoadStreamEvent, METHOD, ReportingClient, SERVICE};
 
 use super::{LoadCollector, OpenStream};
 use crate::{
@@ -152,17 +148,19 @@ impl CallState {
                 request = requests.message() => request?,
             };
             let Some(request) = request else { return Ok(None) };
-            let event = self.stream.handle_request(&request);
-            let event = event.map_err(|why| Status::invalid_argument(why.to_string()))?;
-            let node = self.stream.node().cloned().unwrap_or_default();
+            let event = self
+                .stream
+                .handle_request(&request)
+                .map_err(|why| Status::new(Code::from_i32(why.code().as_i32()), why.to_string()))?;
+            let Some(client) = self.stream.client().cloned() else { continue };
             match event {
                 LoadStreamEvent::Opened(response) => {
-                    self.admit(&node).await?;
+                    self.admit(client).await?;
                     self.counted = Some(self.service.collector.open_stream());
                     return Ok(Some(Bytes::from(response)));
                 }
                 LoadStreamEvent::Report(clusters) => {
-                    self.service.collector.add(&node, &clusters);
+                    self.service.collector.add(&client, &clusters);
                     // A client may send without pause.
                     yield_now().await;
                 }
@@ -171,12 +169,12 @@ impl CallState {
     }
 
     /// Asks the authorizer of the server about the client.
-    async fn admit(&mut self, node: &Node) -> Result<(), Status> {
+    async fn admit(&mut self, client: ReportingClient) -> Result<(), Status> {
         let Some(authorizer) = &self.service.authorizer else { return Ok(()) };
         let request = AuthorizationRequest {
             stream: None,
-            node_id: node.id.as_str().into(),
-            encoded_node: Bytes::from(node.encode_to_vec()),
+            node_id: client.node_id,
+            encoded_node: client.encoded_node,
             peer: self.peer.clone(),
             metadata: core::mem::take(&mut self.metadata),
         };
