@@ -31,10 +31,10 @@ pub struct LoadReporter {
 /// State of the stream.
 #[derive(Clone, Debug, Default)]
 enum ReporterState {
-    /// There is no stream.
+    /// No stream is open.
     #[default]
     Closed,
-    /// The server has not answered yet.
+    /// A stream whose server has not answered yet.
     Opened,
     Reporting {
         request: LoadRequest,

@@ -56,10 +56,10 @@ use crate::{
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct LoadReports(Arc<Shared>);
+pub struct LoadReports(Arc<SharedReports>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedReports {
     clock: Clock,
     servers: Mutex<Vec<Arc<ServerReports>>>,
     /// Servers whose task has to start.
@@ -90,7 +90,7 @@ impl LoadReports {
                 runtime.spawn(reporting.clone().run(server));
             }
         });
-        Self(Arc::new(Shared { clock, servers: Mutex::default(), starts }))
+        Self(Arc::new(SharedReports { clock, servers: Mutex::default(), starts }))
     }
 
     /// Returns the recorder of a cluster whose load is reported to a server. `service` is the name of
@@ -106,7 +106,7 @@ impl LoadReports {
         cluster: &str,
         service: Option<&str>,
     ) -> ClusterRecorder {
-        let Shared { clock, servers, starts } = &*self.0;
+        let SharedReports { clock, servers, starts } = &*self.0;
         let now = clock.now();
         let mut servers = locked(servers);
         let known = servers.iter().find(|known| known.address == *server);

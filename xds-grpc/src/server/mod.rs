@@ -19,7 +19,7 @@
 //! | `calls` | reading of requests; health service |
 //! | `driver` | main loop, streams, responses |
 //! | `handle` | the application's handle and its snapshots |
-//! | `load_reports` | the service of load reports |
+//! | `load_reports` | collector of load reports |
 //! | `service` | the gRPC methods as a tower service and as tonic routes; REST |
 //! | `connections` | listeners and connections |
 
@@ -65,10 +65,10 @@ pub use self::{
         shared_rollouts::{SharedEvent, SharedEvents},
         source::SourceReport,
     },
-    load_reports::{LoadCollector, LoadReportingService},
+    load_reports::LoadCollector,
     memory::transport_stats::TransportStats,
     options::ServerOptions,
-    service::DiscoveryService,
+    service::{DiscoveryService, load_reporting::LoadReportingService},
 };
 use self::{
     calls::health::Health,

@@ -3,8 +3,6 @@
 //! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 //! [gRFC A64]: https://github.com/grpc/proposal/blob/master/A64-lrs-custom-metrics.md
 
-mod service;
-
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +11,6 @@ use xds_core::{
     proto::ClusterStats,
 };
 
-pub use self::service::LoadReportingService;
 use crate::guard::{caught, locked};
 
 /// Collector of the load that the clients of a management server report.
@@ -41,7 +38,7 @@ use crate::guard::{caught, locked};
 /// ```
 #[derive(Clone)]
 pub struct LoadCollector {
-    request: LoadRequest,
+    pub(crate) request: LoadRequest,
     state: Arc<Mutex<CollectorState>>,
     observer: Option<Arc<Observer>>,
 }
@@ -73,6 +70,14 @@ impl LoadCollector {
         self
     }
 
+    /// Sets the maximum number of localities of the sums, and of clusters with dropped calls; 10,000 by
+    /// default. Load of others is [omitted](LoadTotals::omitted).
+    #[must_use]
+    pub fn with_max_places(self, places: usize) -> Self {
+        locked(&self.state).totals = LoadTotals::new(places);
+        self
+    }
+
     /// Returns the sums of all reports.
     #[must_use]
     pub fn totals(&self) -> LoadTotals {
@@ -91,7 +96,7 @@ impl LoadCollector {
         locked(&self.state).reports
     }
 
-    fn add(&self, client: &ReportingClient, clusters: &[ClusterStats]) {
+    pub(crate) fn add(&self, client: &ReportingClient, clusters: &[ClusterStats]) {
         {
             let mut state = locked(&self.state);
             state.totals.add(clusters);
@@ -105,7 +110,7 @@ impl LoadCollector {
     }
 
     /// Counts an open stream until the returned value is dropped.
-    fn open_stream(&self) -> OpenStream {
+    pub(crate) fn open_stream(&self) -> OpenStream {
         let mut state = locked(&self.state);
         state.streams = state.streams.saturating_add(1);
         OpenStream(Arc::clone(&self.state))
@@ -120,7 +125,7 @@ impl fmt::Debug for LoadCollector {
 
 /// Count of an open stream.
 #[derive(Debug)]
-struct OpenStream(Arc<Mutex<CollectorState>>);
+pub(crate) struct OpenStream(Arc<Mutex<CollectorState>>);
 
 impl Drop for OpenStream {
     fn drop(&mut self) {

@@ -3,8 +3,10 @@
 //! | file | content |
 //! |---|---|
 //! | `routes.rs` | the methods as tonic routes |
+//! | `load_reporting.rs` | the service of load reports |
 //! | `rest_bodies.rs` | bodies of REST requests and responses |
 
+pub(crate) mod load_reporting;
 #[cfg(feature = "rest")]
 pub(crate) mod rest_bodies;
 pub(crate) mod routes;

@@ -16,7 +16,6 @@ use tonic::{
 };
 use xds_core::load_reports::{LoadReportStream, LoadStreamEvent, METHOD, ReportingClient, SERVICE};
 
-use super::{LoadCollector, OpenStream};
 use crate::{
     codec::RawCodec,
     guard::caught_future,
@@ -28,6 +27,7 @@ use crate::{
         },
         calls::timed_requests::{RequestCount, time_requests},
         driver::inbox::Inbox,
+        load_reports::{LoadCollector, OpenStream},
         memory::budgets::TransportBudgets,
     },
 };
