@@ -20,6 +20,9 @@ use crate::{
 #[non_exhaustive]
 pub struct LoadReporting {
     /// Server that sent the cluster, and that load is reported to. `None` if the sender is unknown.
+    ///
+    /// If another server later sends an identical cluster, for example after a fallback, the value does
+    /// not change.
     pub server: Option<Box<ServerAddress>>,
     /// Metrics of endpoints that reports contain.
     pub metrics: ReportedMetrics,
