@@ -12,6 +12,7 @@ mod faults;
 #[cfg(unix)]
 mod files;
 mod greeter;
+mod load_reports;
 mod messages;
 mod names;
 mod pair;
