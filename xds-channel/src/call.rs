@@ -155,6 +155,7 @@ fn route_call(
             retry: decision.forward.retry.clone(),
             hash: decision.forward.hash(&metadata, shared.channel_id),
             host: decision.forward.host_rewrite,
+            session: decision.session,
         },
     })
 }

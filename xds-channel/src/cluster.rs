@@ -16,7 +16,7 @@ use xds_routing::{
     Random,
     balancer::{
         Balancer, BalancerOutput, ConnectionEvent, ConnectionId, ConnectorId, LoadRecorder,
-        LoadSource, Picker, leaves,
+        LoadSource, Picker, SessionRequest, leaves,
     },
     dependencies::{ClusterConfiguration, ResolvedClusters},
     router::Failure,
@@ -50,6 +50,8 @@ pub(crate) enum ClusterState {
 pub(crate) struct Picking {
     pub(crate) picker: Picker,
     pub(crate) connections: Connections,
+    /// Serial number of the cluster, for requests of calls.
+    pub(crate) serial: u64,
     /// For error messages.
     pub(crate) cluster: Arc<ClusterConfiguration>,
     /// `None` if load is not reported.
@@ -199,9 +201,10 @@ impl Cluster {
             DialEvent::Connected(requests, address) => {
                 // The attempt was aborted meanwhile. Dropping the connection closes it.
                 let Some((_, scheme)) = self.dials.remove(&id) else { return };
+                let connected = ConnectionEvent::Connected((*address).clone());
                 let connection = EndpointConnection::new(requests, scheme, address);
                 Arc::make_mut(&mut self.connections).insert(id, connection);
-                ConnectionEvent::Connected
+                connected
             }
             DialEvent::Failed(why) => {
                 tracing::debug!(cluster = %self.name, %why, "cannot connect to an endpoint");
@@ -215,6 +218,12 @@ impl Cluster {
             }
         };
         self.balancer.handle_connection(id, event, now);
+    }
+
+    /// Handles the request of a call of a session. [`process_outputs`](Self::process_outputs) applies
+    /// it.
+    pub(crate) fn handle_session(&mut self, request: &SessionRequest, now: Time) {
+        self.balancer.handle_session(request, now);
     }
 
     /// Processes the outputs of the balancer, then updates the state for calls.
@@ -258,7 +267,8 @@ impl Cluster {
         let connections = Arc::clone(&self.connections);
         let loads = self.loads.as_ref();
         let load = loads.and_then(|loads| ClusterLoad::new(loads, &cluster.cluster, &picker));
-        let picking = Picking { picker, connections, cluster, load: load.map(Arc::new) };
+        let picking =
+            Picking { picker, connections, serial: self.serial, cluster, load: load.map(Arc::new) };
         self.state.send_replace(ClusterState::Picking(Arc::new(picking)));
     }
 

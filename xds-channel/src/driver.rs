@@ -196,6 +196,13 @@ impl Driver {
                         affected.insert(name);
                     }
                 }
+                DriverEvent::Session { cluster: name, serial, request } => {
+                    let known = self.clusters.get_mut(&name).map(|(cluster, _)| cluster);
+                    if let Some(cluster) = known.filter(|cluster| cluster.serial() == serial) {
+                        cluster.handle_session(&request, self.clock.now());
+                        affected.insert(name);
+                    }
+                }
                 DriverEvent::Released(name) => self.release(&name),
             }
         }

@@ -8,10 +8,13 @@ use base64::{
     alphabet::STANDARD,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, header::SET_COOKIE};
 use prost::Message as _;
 use xds_routing::{
-    balancer::LoadReport, pattern::Headers, proto::xds::data::orca::v3::OrcaLoadReport,
+    balancer::{CallPermit, LoadReport},
+    filters::Session,
+    pattern::Headers,
+    proto::xds::data::orca::v3::OrcaLoadReport,
 };
 
 /// Base64 with or without padding, as gRPC's binary headers may have it.
@@ -41,6 +44,21 @@ impl Headers for Metadata<'_> {
             joined
         });
         Some(joined)
+    }
+}
+
+/// Adds the cookie of a session to the headers of a response, unless that of the request is correct
+/// (gRFC A55). A response that consists of trailers has the cookie there.
+pub(crate) fn set_cookie(session: &Session, permit: &CallPermit, headers: &mut HeaderMap) {
+    let cookie = permit.session_addresses().and_then(|actual| session.set_cookie(actual));
+    match cookie.map(HeaderValue::try_from) {
+        Some(Ok(cookie)) => {
+            headers.append(SET_COOKIE, cookie);
+        }
+        Some(Err(_)) => {
+            tracing::warn!("the cookie of a session has characters that a header cannot have");
+        }
+        None => {}
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::{mpsc, watch};
 use xds_core::ResourceName;
 use xds_grpc::clock::Clock;
-use xds_routing::{dependencies::ResolutionNote, router::Router};
+use xds_routing::{balancer::SessionRequest, dependencies::ResolutionNote, router::Router};
 
 use crate::{
     cluster::ClusterState,
@@ -53,6 +53,12 @@ impl ClusterRef {
         clock: Clock,
     ) -> Self {
         Self { name, state, events, node_id, clock }
+    }
+
+    /// Sends the request of a call of a session to the balancer, which then creates a new picker.
+    pub(crate) fn request(&self, serial: u64, request: SessionRequest) {
+        let event = DriverEvent::Session { cluster: self.name.clone(), serial, request };
+        let _ = self.events.send(event);
     }
 
     /// Returns the state of the cluster, for error messages.

@@ -14,8 +14,12 @@ use hyper::{body::Incoming, rt::Timer as _};
 use tonic::{Status, body::Body};
 use xds_routing::{
     SocketAddress,
-    balancer::{CallOutcome, CallPermit, ConnectionId, EndpointPick, PickAttempt},
+    balancer::{
+        CallOutcome, CallPermit, ConnectionId, EndpointPick, PickArguments, PickAttempt,
+        SessionPick,
+    },
     dependencies::ClusterConfiguration,
+    filters::Session,
     route::{HostRewrite, RetryPolicy},
     router::Failure,
 };
@@ -25,7 +29,7 @@ use crate::{
     cluster::{ClusterState, Picking},
     endpoint::EndpointConnection,
     load_reports::{CallLoad, ClusterLoad},
-    metadata::set_timeout,
+    metadata::{set_cookie, set_timeout},
     replay::Replay,
     retry::{AttemptError, PREVIOUS_ATTEMPTS, Retries},
     routing::ClusterRef,
@@ -44,6 +48,8 @@ pub(crate) struct SendRules {
     /// Hash of the call, for ring hash.
     pub(crate) hash: Option<u64>,
     pub(crate) host: HostRewrite,
+    /// Session of the call.
+    pub(crate) session: Option<Session>,
 }
 
 /// Request to be sent to an endpoint.
@@ -54,6 +60,7 @@ pub(crate) struct Outgoing {
     retries: Retries,
     hash: Option<u64>,
     host: HostRewrite,
+    session: Option<Session>,
     /// Whether the drop decision was made already.
     trial: PickAttempt,
     /// Connection on which the server refused the request unprocessed.
@@ -74,6 +81,7 @@ impl Outgoing {
             retries: Retries::new(rules.retry),
             hash: rules.hash,
             host: rules.host,
+            session: rules.session,
             trial: PickAttempt::First,
             refused_by: None,
         }
@@ -171,7 +179,7 @@ async fn send(
             }
             ClusterState::Failing(_) => {}
             ClusterState::Picking(picking) => {
-                let found = pick(shared, &picking, outgoing, wait_mode)?;
+                let found = pick(shared, cluster_ref, &picking, outgoing, wait_mode)?;
                 let cluster = Arc::clone(&picking.cluster);
                 // The response may take long, and this call must not keep all connections alive
                 // meanwhile.
@@ -180,7 +188,10 @@ async fn send(
                     let address = Arc::clone(&found.connection.address);
                     awaited.set(Some(Arc::clone(&address)));
                     match try_send(found, outgoing, &cluster, shared.runtime.now()).await? {
-                        SendOutcome::Response(response, permit, load) => {
+                        SendOutcome::Response(mut response, permit, load) => {
+                            if let Some(session) = &outgoing.session {
+                                set_cookie(session, &permit, response.headers_mut());
+                            }
                             let (cluster_ref, request) =
                                 (Arc::clone(cluster_ref), outgoing.body.clone());
                             let mut active =
@@ -220,13 +231,20 @@ struct PickedEndpoint {
 /// Picks an endpoint. Returns `None` if the call must wait.
 fn pick(
     shared: &ChannelState,
+    cluster_ref: &ClusterRef,
     picking: &Picking,
     outgoing: &mut Outgoing,
     wait_mode: WaitMode,
 ) -> Result<Option<PickedEndpoint>, AttemptError> {
     let cluster = &picking.cluster;
     let fail = |failure: Failure| status::of(&failure, &cluster.note);
-    let pick = |attempt| picking.picker.pick_for(attempt, outgoing.hash, &mut shared.random());
+    let session = outgoing.session.as_ref();
+    let session = session.map(|it| SessionPick::new(it.addresses(), cluster_ref.clock.now()));
+    let pick = |attempt| {
+        let mut arguments = PickArguments::new(attempt);
+        (arguments.hash, arguments.session) = (outgoing.hash, session);
+        picking.picker.pick_for(&arguments, &mut shared.random())
+    };
     let mut picked = pick(outgoing.trial);
     // Avoid the endpoint that refused the call, if there is another.
     for _ in 1..picking.connections.len().min(MAX_PICKS) {
@@ -240,6 +258,10 @@ fn pick(
     let (id, permit) = match picked {
         EndpointPick::Endpoint(id, permit) => (id, permit),
         EndpointPick::Queue => return Ok(None),
+        EndpointPick::Request(request) => {
+            cluster_ref.request(picking.serial, request);
+            return Ok(None);
+        }
         EndpointPick::Fail(why) if wait_mode == WaitMode::FailFast => {
             return Err(fail(cluster.failure(why)).into());
         }

@@ -7,7 +7,8 @@ use crate::pattern::ExpressionLimits;
 /// Rules by which resources are validated.
 ///
 /// [`Rules::default`] follows current gRPC: [gRFC A28] as amended by later proposals, with gRPC's
-/// HTTP filters: the router, [fault injection](crate::filters::FaultInjection) and, for servers,
+/// HTTP filters: the router, for clients [fault injection](crate::filters::FaultInjection) and
+/// [session affinity](crate::filters::StatefulSession), and for servers
 /// [RBAC](crate::filters::Rbac). [`Rules::initial_a28`] follows the first version of A28, for
 /// comparisons.
 ///
@@ -209,9 +210,12 @@ impl Default for Rules {
     fn default() -> Self {
         use FilterPlace::{Before, Last};
         use FilterRole::{Listener, Override};
+        let client = HttpFilterKind::new(Before, FilterSides::Client);
         let filters = [
             (ROUTER, HttpFilterKind::new(Last, FilterSides::Both).with_role(Listener)),
-            (FAULT, HttpFilterKind::new(Before, FilterSides::Client)),
+            (FAULT, client),
+            (STATEFUL_SESSION, client.with_role(Listener)),
+            (STATEFUL_SESSION_OVERRIDE, client.with_role(Override)),
             (RBAC, HttpFilterKind::new(Before, FilterSides::Server).with_role(Listener)),
             (RBAC_OVERRIDE, HttpFilterKind::new(Before, FilterSides::Server).with_role(Override)),
         ];
@@ -232,23 +236,6 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Adds the stateful session filter, for a data plane that implements session affinity
-    /// ([gRFC A55]). This crate does not implement it, so the filter is unsupported by default.
-    ///
-    /// [gRFC A55]:
-    ///     https://github.com/grpc/proposal/blob/master/A55-xds-stateful-session-affinity.md
-    #[must_use]
-    pub fn with_stateful_sessions(mut self) -> Self {
-        for (url, role) in [
-            (STATEFUL_SESSION, FilterRole::Listener),
-            (STATEFUL_SESSION_OVERRIDE, FilterRole::Override),
-        ] {
-            let kind = HttpFilterKind::new(FilterPlace::Before, FilterSides::Client);
-            self.http_filters.insert(url.into(), kind.with_role(role));
-        }
-        self
-    }
-
     /// Sets which routes of a virtual host are used.
     #[must_use]
     pub fn with_routing(self, routing: Routing) -> Self {

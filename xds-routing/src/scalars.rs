@@ -1,6 +1,9 @@
 //! Validation of values that several messages share: durations, addresses, config sources.
 
-use core::{net::IpAddr, time::Duration};
+use core::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use alloc::string::{String, ToString as _};
 use xds_core::proto;
@@ -54,6 +57,12 @@ pub struct SocketAddress {
 impl SocketAddress {
     pub(crate) const fn new(host: String, port: u16) -> Self {
         Self { host, port }
+    }
+}
+
+impl From<SocketAddr> for SocketAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::new(address.ip().to_string(), address.port())
     }
 }
 

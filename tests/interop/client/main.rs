@@ -178,7 +178,7 @@ impl Application {
         let mut servers = servers.into_iter().map(ServerAddress::new);
         let first = servers.next().ok_or_else(|| misuse("a client needs a server"))?;
         // The test compares the client's resources with those of C-core, not the results of calls.
-        let mut rules = Rules::default().with_stateful_sessions();
+        let mut rules = Rules::default();
         rules.certificate_providers = Some(match providers.is_empty() {
             true => vec!["certificates".into()],
             false => providers.keys().cloned().collect(),

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Adds HTTP filters before the router filter.
-fn filtered(mut change: Change, filters: Vec<HttpFilter>) -> Change {
+pub(crate) fn filtered(mut change: Change, filters: Vec<HttpFilter>) -> Change {
     let mut manager = manager(rds("routes"));
     manager.http_filters.splice(0..0, filters);
     let listener = api_listener("shop", &manager).encode_to_vec();
@@ -65,11 +65,9 @@ async fn fault_filter_delays_and_aborts_calls_by_their_headers() {
 async fn listener_with_an_unsupported_http_filter_is_rejected() {
     let world = World::new().await;
     let backend = Backend::new().await;
-    let session =
-        "type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSession";
     let change =
         Change::new().routes(vec![route(prefix(""), cluster("c"))]).at("c", &[backend.address]);
-    world.apply(filtered(change, vec![filter("session", session)]).0).await;
+    world.apply(filtered(change, vec![filter("other", "type.googleapis.com/a.Filter")]).0).await;
     let failed = check(&mut world.health(), &[]).await.expect_err("there are no routes");
     assert_eq!(failed.code(), Code::Unavailable);
     assert!(failed.message().contains("is not known"), "{failed}");

@@ -19,6 +19,7 @@ mod routes;
 mod secured;
 mod served;
 mod served_tls;
+mod sessions;
 mod streams;
 mod swaps;
 mod world;

@@ -44,7 +44,7 @@ use crate::{
 
 /// Answer to a call.
 #[derive(Clone, Copy)]
-enum Reply {
+pub(crate) enum Reply {
     Fine,
     Fails(Code),
     /// Fails with `UNAVAILABLE` and this value of `grpc-retry-pushback-ms`.
@@ -58,7 +58,7 @@ enum Reply {
 
 /// Health service that answers its calls in turn, and later ones with success.
 #[derive(Clone)]
-struct Scripted {
+pub(crate) struct Scripted {
     inner: HealthServer<HealthService>,
     replies: Arc<[Reply]>,
     calls: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    async fn serve(replies: &[Reply]) -> (Self, SocketAddr) {
+    pub(crate) async fn serve(replies: &[Reply]) -> (Self, SocketAddr) {
         let inner = HealthServer::new(HealthService::from_health_reporter(Default::default()));
         let (calls, headers) = (Arc::default(), Arc::default());
         let scripted = Self { inner, replies: replies.into(), calls, headers };
@@ -78,7 +78,7 @@ impl Scripted {
         (scripted, address)
     }
 
-    fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 }
@@ -159,7 +159,7 @@ impl http_body::Body for Trailers {
 }
 
 /// Returns a route to the cluster `c` with a retry policy. The backoff is in milliseconds.
-fn retried(retry_on: &str, num_retries: u32, backoff: i32) -> Vec<Route> {
+pub(crate) fn retried(retry_on: &str, num_retries: u32, backoff: i32) -> Vec<Route> {
     let (seconds, nanos) = (i64::from(backoff / 1_000), backoff % 1_000 * 1_000_000);
     let backoff = proto::Duration { seconds, nanos };
     let policy = RetryPolicy {

@@ -3,7 +3,7 @@
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
-    string::String,
+    string::{String, ToString as _},
     sync::Arc,
     vec::Vec,
 };
@@ -41,8 +41,8 @@ pub struct ConnectorId(pub u32);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
-    /// The connection was established.
-    Connected,
+    /// The connection was established, to this address.
+    Connected(SocketAddress),
     /// The connection attempt failed, for this reason, which the errors of calls contain. A time
     /// limit of the attempt is up to the owner of the connections.
     Failed(String),
@@ -67,6 +67,8 @@ pub(super) enum ConnectionState {
 #[derive(Clone, Debug)]
 pub(super) struct EndpointConnection {
     peer: Peer,
+    /// Address of the last connection that was established.
+    address: Option<SocketAddress>,
     pub(super) state: ConnectionState,
     /// Progress of the connection attempt.
     attempt: Attempt,
@@ -97,6 +99,25 @@ impl Connections {
         Some((id, self.by_id.get(&id)?))
     }
 
+    /// Returns the address that a connection was made to, as text.
+    pub(super) fn address(&self, id: ConnectionId) -> Option<String> {
+        Some(self.by_id.get(&id)?.address.as_ref()?.to_string())
+    }
+
+    /// Returns the index of the address that a connection was made to. Zero if it is not among them.
+    pub(super) fn address_index(&self, id: ConnectionId, addresses: &[SocketAddress]) -> usize {
+        let used = self.by_id.get(&id).and_then(|it| it.address.as_ref());
+        let index = used.and_then(|used| addresses.iter().position(|address| address == used));
+        index.unwrap_or_default()
+    }
+
+    /// Whether another attempt to connect is due after one that failed.
+    pub(super) fn retries(&self, id: ConnectionId, now: Time) -> bool {
+        self.by_id.get(&id).is_some_and(|it| {
+            it.failures > 0 && matches!(it.attempt, Attempt::Due(at) if at <= now)
+        })
+    }
+
     pub(super) fn is_ready(&self, id: ConnectionId) -> bool {
         self.by_id.get(&id).is_some_and(|it| it.state == ConnectionState::Ready)
     }
@@ -118,6 +139,7 @@ impl Connections {
         self.by_peer.insert(peer.clone(), id);
         let connection = EndpointConnection {
             peer: peer.clone(),
+            address: None,
             state: ConnectionState::Connecting,
             attempt: Attempt::Due(Time::ZERO),
             failures: 0,
@@ -185,7 +207,8 @@ impl Connections {
         let has_failed = matches!(connection.state, ConnectionState::Failed(_));
         let is_due = matches!(connection.attempt, Attempt::Due(_));
         match event {
-            ConnectionEvent::Connected => {
+            ConnectionEvent::Connected(address) => {
+                connection.address = Some(address);
                 connection.state = ConnectionState::Ready;
                 connection.counters.load.reset();
                 connection.failures = 0;

@@ -7,7 +7,8 @@ use xds_core::Time;
 
 use super::{
     connection::Connections,
-    picker::{PickEndpoint, PickLocality, RingPlace, Selection},
+    limits::PickEndpoint,
+    picker::{PickLocality, RingPlace, Selection},
     policy::EndpointPolicy,
     priority::{EndpointState, Priority, endpoint_state},
 };
@@ -31,8 +32,7 @@ impl Priority {
         random: &mut Random,
         now: Time,
     ) -> PickLocalities<'a> {
-        let weighted = self.members.policy.weighted();
-        let loads = weighted.filter(|rules| rules.out_of_band.is_none());
+        let loads = self.members.policy.weighted_by_responses();
         let (mut ready, mut sum) = (Vec::new(), 0_u32);
         let (mut is_waiting, mut why) = (false, None);
         for (index, locality) in self.members.localities.iter().enumerate() {

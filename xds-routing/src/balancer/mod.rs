@@ -1,7 +1,8 @@
 //! Endpoint selection within a cluster, and the connections it requires: priorities ([gRFC A27],
 //! [gRFC A56]), weighted localities, the choice of an endpoint by round robin, weighted round robin
 //! ([gRFC A58]), ring hash ([gRFC A42]), least request ([gRFC A48]) or pick first ([gRFC A62]), and
-//! outlier detection ([gRFC A50]).
+//! outlier detection ([gRFC A50]). Calls of a [session](crate::filters::Session) go to the endpoint
+//! of the session if it can be used ([gRFC A55], [gRFC A75]).
 //!
 //! The inputs of a [`Balancer`] are the cluster with its endpoints, and the events of connections.
 //! Its outputs are instructions to connect and disconnect, and a new [`Picker`] whenever the
@@ -20,6 +21,8 @@
 //!   A call for which the picker returns [`EndpointPick::Queue`] waits, and is picked for again with
 //!   each new picker. A retry by a policy is picked for like a new call. A picker never blocks;
 //!   clones of it can be used by other threads.
+//! - Pass the request of an [`EndpointPick::Request`] to [`Balancer::handle_session`]. The call waits
+//!   like a queued one.
 //!
 //! ```
 //! use xds_core::Time;
@@ -74,7 +77,7 @@
 //!         BalancerOutput::Connect(id, _, addresses) => {
 //!             assert_eq!(addresses[0].to_string(), "10.0.0.1:80");
 //!             // A driver starts to connect here, and reports the outcome when it is known.
-//!             balancer.handle_connection(id, ConnectionEvent::Connected, now);
+//!             balancer.handle_connection(id, ConnectionEvent::Connected(addresses[0].clone()), now);
 //!         }
 //!         _ => {}
 //!     }
@@ -106,9 +109,11 @@
 //! [gRFC A42]: https://github.com/grpc/proposal/blob/master/A42-xds-ring-hash-lb-policy.md
 //! [gRFC A48]: https://github.com/grpc/proposal/blob/master/A48-xds-least-request-lb-policy.md
 //! [gRFC A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
+//! [gRFC A55]: https://github.com/grpc/proposal/blob/master/A55-xds-stateful-session-affinity.md
 //! [gRFC A56]: https://github.com/grpc/proposal/blob/master/A56-priority-lb-policy.md
 //! [gRFC A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 //! [gRFC A62]: https://github.com/grpc/proposal/blob/master/A62-pick-first.md
+//! [gRFC A75]: https://github.com/grpc/proposal/blob/master/A75-xds-aggregate-cluster-behavior-fixes.md
 //!
 //! # Source layout
 //!
@@ -118,8 +123,10 @@
 //! | connections and their backoff | `connection.rs` |
 //! | policies | `policy.rs` |
 //! | localities with ready endpoints | `localities.rs` |
+//! | endpoints that are ready, limits of clusters | `limits.rs` |
 //! | picker, and the choice among the ready endpoints | `picker.rs`, `ring.rs`, `stride.rs` |
 //! | load reports and weights | `load.rs` |
+//! | calls of sessions | `sessions.rs`, `session_endpoints.rs`, `overrides.rs` |
 //! | ejection of endpoints whose calls fail | `outliers.rs` |
 //! | host names and localities of endpoints | `by_address.rs` |
 //! | counters of calls | `counters.rs` |
@@ -130,13 +137,17 @@ mod by_address;
 mod configure;
 mod connection;
 mod counters;
+mod limits;
 mod load;
 mod localities;
 mod outliers;
+mod overrides;
 mod picker;
 mod policy;
 mod priority;
 mod ring;
+mod session_endpoints;
+mod sessions;
 mod sources;
 mod stride;
 mod times;
@@ -147,14 +158,20 @@ use core::sync::atomic::AtomicU32;
 use xds_core::{ResourceName, Time};
 
 use self::{
-    connection::Connections, counters::UnsharedCounters, localities::PickLocalities,
-    picker::Limits, priority::Priorities,
+    connection::Connections,
+    counters::UnsharedCounters,
+    limits::Limits,
+    localities::PickLocalities,
+    picker::Choice,
+    priority::{Members, Priorities},
+    sessions::Sessions,
 };
 pub use self::{
     connection::{ConnectionEvent, ConnectionId, ConnectorId},
     counters::{CallCounters, LoadRecorder},
     load::{LoadReport, LoadSource},
-    picker::{CallOutcome, CallPermit, EndpointPick, PickAttempt, Picker},
+    overrides::{SessionPick, SessionRequest},
+    picker::{CallOutcome, CallPermit, EndpointPick, PickArguments, PickAttempt, Picker},
     policy::can_balance,
     sources::{Source, leaves},
     times::BalancerTimes,
@@ -185,6 +202,7 @@ type Counted = ((ResourceName, Option<ResourceName>), Arc<AtomicU32>);
 pub struct Balancer {
     times: BalancerTimes,
     priorities: Priorities,
+    sessions: Sessions,
     connections: Connections,
     outputs: VecDeque<BalancerOutput>,
     seed: u64,
@@ -210,13 +228,14 @@ impl Balancer {
         Self {
             times,
             priorities: Priorities::default(),
+            sessions: Sessions::default(),
             connections: Connections::default(),
             outputs: VecDeque::new(),
             seed,
             random: Random::new(seed),
             requests: Vec::new(),
             counters: Arc::new(UnsharedCounters),
-            picker: Picker::queueing(),
+            picker: Picker::new(Choice::Queue, None),
             reweigh: None,
             has_unwanted: false,
             unsettled: None,
@@ -254,14 +273,18 @@ impl Balancer {
             priorities.extend(source.priorities(&limits, self.seed));
         }
         self.requests = requests;
-        self.priorities.replace(priorities);
-        self.settle(now);
+        self.replace(priorities, now);
     }
 
     /// Removes all endpoints until the next [`update`](Self::update). All connections are released,
     /// and calls fail.
     pub fn clear(&mut self, now: Time) {
-        self.priorities.replace(Vec::new());
+        self.replace(Vec::new(), now);
+    }
+
+    fn replace(&mut self, priorities: Vec<Members>, now: Time) {
+        self.priorities.replace(priorities);
+        self.sessions.rebuild(&self.priorities);
         self.settle(now);
     }
 
@@ -271,9 +294,20 @@ impl Balancer {
     /// Pass all known events before polling, because the cost of a computation grows with the
     /// number of endpoints.
     pub fn handle_connection(&mut self, id: ConnectionId, event: ConnectionEvent, now: Time) {
+        let is_end = matches!(event, ConnectionEvent::Closed);
         if self.connections.handle(id, event, &self.times, &mut self.random) {
             self.unsettled = Some(now);
+            if is_end {
+                self.sessions.handle_end(id);
+            }
         }
+    }
+
+    /// Handles the request of a call of a session. The next [`poll_output`](Self::poll_output)
+    /// computes the outputs, among them a picker for the call.
+    pub fn handle_session(&mut self, request: &SessionRequest, now: Time) {
+        self.sessions.handle(request, &self.priorities, &mut self.connections, now);
+        self.unsettled = Some(now);
     }
 
     /// Returns the next instruction.
@@ -292,6 +326,7 @@ impl Balancer {
             self.unsettled,
             self.reweigh,
             self.priorities.next_timer(),
+            self.sessions.next_timer(),
             self.connections.next_attempt(),
         ];
         timers.into_iter().flatten().min()
@@ -308,11 +343,15 @@ impl Balancer {
         self.unsettled = None;
         self.priorities.detect_outliers(&self.connections, &mut self.random, now);
         self.priorities.choose(&self.connections, &self.times, now);
+        self.sessions.expire(&self.connections, now);
         self.picker = self.create_picker(now);
         self.outputs.push_back(BalancerOutput::Pick(self.picker.clone()));
-        if self.priorities.take_changed() || self.has_unwanted {
-            let wanted = self.priorities.wanted();
+        let (by_priority, by_session) =
+            (self.priorities.take_changed(), self.sessions.take_changed());
+        if by_priority || by_session || self.has_unwanted {
+            let mut wanted = self.priorities.wanted();
             wanted.iter().for_each(|peer| self.connections.add(peer));
+            self.sessions.keep(&mut wanted, &self.connections, now);
             let serving = self.picker.endpoints().map(|it| it.id).collect();
             let unwanted = self.connections.take_unwanted(&wanted, &serving);
             self.has_unwanted = self.connections.len() > wanted.len();
@@ -328,12 +367,21 @@ impl Balancer {
     /// connecting, the previous connections keep serving, as in gRPC's round robin (make before
     /// break).
     fn create_picker(&mut self, now: Time) -> Picker {
+        let choice = self.create_choice(now);
+        let current = self.priorities.current().map(|it| it.members.name.clone());
+        let priorities = &mut self.priorities;
+        let overrides =
+            self.sessions.overrides(current.as_ref(), priorities, &self.connections, now);
+        Picker::new(choice, overrides)
+    }
+
+    fn create_choice(&mut self, now: Time) -> Choice {
         self.reweigh = None;
         let Some(current) = self.priorities.current() else {
-            return Picker::failing("there are no endpoints".into());
+            return Choice::Fail("there are no endpoints".into());
         };
         if let Some(why) = &current.members.failure {
-            return Picker::failing(why.clone());
+            return Choice::Fail(why.clone());
         }
         let weighted = current.members.policy.weighted().cloned();
         let reweigh = weighted.as_ref().map(|rules| now.after(rules.update));
@@ -346,12 +394,12 @@ impl Balancer {
         }
         self.reweigh = reweigh.filter(|_| !ready.is_empty());
         match (ready.is_empty(), is_waiting, why) {
-            (false, ..) => Picker::ready(ready, Arc::clone(&current.members.limits), weighted),
-            (true, true, _) => Picker::queueing(),
+            (false, ..) => Choice::Ready(ready, Arc::clone(&current.members.limits), weighted),
+            (true, true, _) => Choice::Queue,
             (true, false, Some(why)) => {
-                Picker::failing(format!("connections to all endpoints failed; the last: {why}"))
+                Choice::Fail(format!("connections to all endpoints failed; the last: {why}"))
             }
-            (true, false, None) => Picker::failing("there are no endpoints".into()),
+            (true, false, None) => Choice::Fail("there are no endpoints".into()),
         }
     }
 }

@@ -7,15 +7,15 @@ use xds_core::{ResourceName, Time, proto::Locality};
 
 use super::{
     ConnectionId,
-    by_address::{EndpointLocality, Hostnames},
-    counters::{CallResults, EndpointCounters, LoadRecorder},
+    counters::LoadRecorder,
+    limits::{Limits, PickEndpoint},
     load::{LoadReport, LoadSource},
+    overrides::{Override, Overrides, SessionPick, SessionRequest},
     ring::Ring,
     stride::Stride,
 };
 use crate::{
     cluster::{UtilizationMetric, WeightedRoundRobin},
-    endpoint::DropCategory,
     random::Random,
     scalars::SocketAddress,
 };
@@ -23,12 +23,23 @@ use crate::{
 /// Immutable choice of endpoints for calls. A [`Balancer`](super::Balancer) replaces it after
 /// changes. Clones are cheap and share the round-robin position.
 #[derive(Clone, Debug)]
-pub struct Picker(Arc<Choice>);
+pub struct Picker(Arc<Choices>);
 
 #[derive(Debug)]
-enum Choice {
+struct Choices {
+    choice: Choice,
+    /// Endpoints for calls of sessions. `None` while no call uses sessions.
+    overrides: Option<Overrides>,
+}
+
+/// Choice of the LB policy.
+#[derive(Debug)]
+pub(super) enum Choice {
+    /// Calls wait.
     Queue,
+    /// Calls fail for this reason.
     Fail(String),
+    /// Calls are sent to these endpoints.
     Ready(Vec<PickLocality>, Arc<Limits>, Option<Arc<WeightedRoundRobin>>),
 }
 
@@ -65,19 +76,6 @@ pub(super) enum RingPlace {
     Connecting,
     /// Failed: calls use the next endpoint.
     Failed,
-}
-
-/// Endpoint that is ready for calls.
-#[derive(Clone, Debug)]
-pub(super) struct PickEndpoint {
-    pub(super) id: ConnectionId,
-    pub(super) counters: Arc<EndpointCounters>,
-    /// Results of calls, for outlier detection.
-    pub(super) results: Option<Arc<CallResults>>,
-    pub(super) hostnames: Hostnames,
-    pub(super) locality: EndpointLocality,
-    /// Parameters for the load reports of responses, if they count.
-    pub(super) loads: Option<Arc<WeightedRoundRobin>>,
 }
 
 impl Selection {
@@ -188,17 +186,6 @@ fn count(endpoints: &[PickEndpoint]) -> u32 {
     u32::try_from(endpoints.len()).unwrap_or(u32::MAX)
 }
 
-/// Limits of a cluster on its calls: drop categories and the maximum number of concurrent calls
-/// (gRFC A32).
-#[derive(Debug)]
-pub(super) struct Limits {
-    pub(super) cluster: ResourceName,
-    pub(super) drops: Vec<DropCategory>,
-    /// Number of active calls.
-    pub(super) requests: Arc<AtomicU32>,
-    pub(super) max: u32,
-}
-
 /// Result of a pick.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -207,6 +194,9 @@ pub enum EndpointPick<'a> {
     Endpoint(ConnectionId, CallPermit),
     /// The call waits for the next picker.
     Queue,
+    /// The call waits for the next picker, which this request to
+    /// [`Balancer::handle_session`](super::Balancer::handle_session) leads to.
+    Request(SessionRequest),
     /// The call fails with UNAVAILABLE for this reason. A wait-for-ready call waits for the next
     /// picker.
     Fail(&'a str),
@@ -226,11 +216,34 @@ pub enum PickAttempt {
     Repeated,
 }
 
+/// Properties of a call that an endpoint is picked for.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PickArguments<'a> {
+    /// Whether the call was picked before. Drop categories apply once per call.
+    pub attempt: PickAttempt,
+    /// [Hash](crate::route::Forward::hash) of the call, which only ring hash uses. It is random if
+    /// there is none.
+    pub hash: Option<u64>,
+    /// Session of the call, if it has one.
+    pub session: Option<SessionPick<'a>>,
+}
+
+impl PickArguments<'_> {
+    /// Creates the arguments for a call without hash and session.
+    #[must_use]
+    pub const fn new(attempt: PickAttempt) -> Self {
+        Self { attempt, hash: None, session: None }
+    }
+}
+
 /// Permit of an active call, which counts for its cluster and its endpoint until dropped.
 #[derive(Debug)]
 pub struct CallPermit {
     _cluster: ActiveCall,
     endpoint: PickEndpoint,
+    /// Addresses of the endpoint, if the call has a session.
+    session_addresses: Option<String>,
     outcome: CallOutcome,
 }
 
@@ -258,6 +271,14 @@ impl CallPermit {
     #[must_use]
     pub fn locality(&self, address: &SocketAddress) -> &Arc<Locality> {
         self.endpoint.locality.get(address)
+    }
+
+    /// Returns the addresses of the endpoint for the [cookie](crate::filters::Session::set_cookie) of
+    /// a session, separated by commas. The one that the connection uses is the first. `None` if the
+    /// call has no session.
+    #[must_use]
+    pub fn session_addresses(&self) -> Option<&str> {
+        self.session_addresses.as_deref()
     }
 
     /// Returns the metrics for the utilization of a load report that the response contains. `None` if
@@ -313,20 +334,8 @@ impl Drop for ActiveCall {
 }
 
 impl Picker {
-    pub(super) fn queueing() -> Self {
-        Self(Arc::new(Choice::Queue))
-    }
-
-    pub(super) fn failing(why: String) -> Self {
-        Self(Arc::new(Choice::Fail(why)))
-    }
-
-    pub(super) fn ready(
-        localities: Vec<PickLocality>,
-        limits: Arc<Limits>,
-        weighted: Option<Arc<WeightedRoundRobin>>,
-    ) -> Self {
-        Self(Arc::new(Choice::Ready(localities, limits, weighted)))
+    pub(super) fn new(choice: Choice, overrides: Option<Overrides>) -> Self {
+        Self(Arc::new(Choices { choice, overrides }))
     }
 
     /// Returns the endpoints that receive calls.
@@ -335,7 +344,7 @@ impl Picker {
     }
 
     fn localities(&self) -> &[PickLocality] {
-        match &*self.0 {
+        match &self.0.choice {
             Choice::Ready(localities, ..) => localities,
             Choice::Queue | Choice::Fail(_) => &[],
         }
@@ -367,7 +376,8 @@ impl Picker {
 
     /// Returns the localities of the endpoints that receive calls. Some may occur more than once.
     pub fn call_localities(&self) -> impl Iterator<Item = &Arc<Locality>> {
-        self.endpoints().flat_map(|endpoint| endpoint.locality.all())
+        let of_sessions = self.0.overrides.iter().flat_map(Overrides::localities);
+        self.endpoints().flat_map(|endpoint| endpoint.locality.all()).chain(of_sessions)
     }
 
     /// Returns how the endpoints report their load, if the policy needs it. Reports of responses are
@@ -388,7 +398,7 @@ impl Picker {
     }
 
     fn weighted(&self) -> Option<&WeightedRoundRobin> {
-        match &*self.0 {
+        match &self.0.choice {
             Choice::Ready(.., weighted) => weighted.as_deref(),
             Choice::Queue | Choice::Fail(_) => None,
         }
@@ -398,7 +408,7 @@ impl Picker {
     /// cluster of the balancer is an aggregate. Returns `None` while calls wait or fail.
     #[must_use]
     pub fn cluster(&self) -> Option<&ResourceName> {
-        match &*self.0 {
+        match &self.0.choice {
             Choice::Ready(_, limits, _) => Some(&limits.cluster),
             Choice::Queue | Choice::Fail(_) => None,
         }
@@ -408,25 +418,32 @@ impl Picker {
     /// a waiting call is not dropped.
     #[must_use]
     pub fn pick(&self, random: &mut Random) -> EndpointPick<'_> {
-        self.pick_for(PickAttempt::First, None, random)
+        self.pick_for(&PickArguments::new(PickAttempt::First), random)
     }
 
-    /// Picks an endpoint for a new or repeated call. Drop categories apply once per call. `hash` is
-    /// the [hash](crate::route::Forward::hash) of the call, which only ring hash uses. It is random
-    /// if there is none.
+    /// Picks an endpoint for a call: that of its session if it can be used ([gRFC A55]), or else one
+    /// that the LB policy chooses.
+    ///
+    /// [gRFC A55]:
+    ///     https://github.com/grpc/proposal/blob/master/A55-xds-stateful-session-affinity.md
     #[must_use]
-    pub fn pick_for(
-        &self,
-        attempt: PickAttempt,
-        hash: Option<u64>,
-        random: &mut Random,
-    ) -> EndpointPick<'_> {
-        let (localities, limits) = match &*self.0 {
-            Choice::Queue => return EndpointPick::Queue,
-            Choice::Fail(why) => return EndpointPick::Fail(why),
-            Choice::Ready(localities, limits, _) => (localities, limits),
+    pub fn pick_for(&self, call: &PickArguments<'_>, random: &mut Random) -> EndpointPick<'_> {
+        let overrides = self.0.overrides.as_ref();
+        let overriding = match (&call.session, overrides) {
+            (None, _) => Override::None,
+            (Some(_), None) => Override::Request(SessionRequest::for_picker()),
+            (Some(session), Some(overrides)) => overrides.choose(session),
         };
-        if attempt == PickAttempt::First
+        let (of_session, localities, limits) = match (overriding, &self.0.choice) {
+            (Override::Endpoint(endpoint, limits), _) => (Some(endpoint), &[][..], limits),
+            (Override::Queue, _) | (Override::None, Choice::Queue) => return EndpointPick::Queue,
+            (Override::Request(request), _) => return EndpointPick::Request(request),
+            (Override::None, Choice::Fail(why)) => return EndpointPick::Fail(why),
+            (Override::None, Choice::Ready(localities, limits, _)) => {
+                (None, &**localities, &**limits)
+            }
+        };
+        if call.attempt == PickAttempt::First
             && let Some(drop) = limits.drops.iter().find(|drop| drop.share.draw(random))
         {
             return EndpointPick::Drop(&drop.category);
@@ -434,15 +451,23 @@ impl Picker {
         let Some(_cluster) = ActiveCall::count(&limits.requests, limits.max) else {
             return EndpointPick::TooMany;
         };
-        let drawn = random.below(localities.last().map_or(0, |last| last.sum));
-        let place = localities.partition_point(|locality| locality.sum <= drawn);
-        let picked = localities.get(place).map_or(Ok(None), |it| it.pick(hash, random));
+        let picked = match of_session {
+            Some(endpoint) => Ok(Some(endpoint)),
+            None => {
+                let drawn = random.below(localities.last().map_or(0, |last| last.sum));
+                let place = localities.partition_point(|locality| locality.sum <= drawn);
+                localities.get(place).map_or(Ok(None), |it| it.pick(call.hash, random))
+            }
+        };
         match picked {
             Ok(Some(endpoint)) => {
                 endpoint.counters.active.fetch_add(1, Ordering::Relaxed);
                 let (id, endpoint) = (endpoint.id, endpoint.clone());
+                let session = call.session.as_ref().zip(overrides);
+                let session_addresses = session.and_then(|(call, it)| it.join(call, id));
                 let outcome = CallOutcome::NotSent;
-                EndpointPick::Endpoint(id, CallPermit { _cluster, endpoint, outcome })
+                let permit = CallPermit { _cluster, endpoint, session_addresses, outcome };
+                EndpointPick::Endpoint(id, permit)
             }
             Ok(None) => EndpointPick::Queue,
             Err(why) => EndpointPick::Fail(why),

@@ -46,6 +46,11 @@ impl EndpointPolicy {
             _ => None,
         }
     }
+
+    /// Returns the parameters of weighted round robin, if its load reports are in responses.
+    pub(super) fn weighted_by_responses(&self) -> Option<&Arc<WeightedRoundRobin>> {
+        self.weighted().filter(|rules| rules.out_of_band.is_none())
+    }
 }
 
 pub(super) fn policies_of(cluster: &Cluster) -> Result<(Localities, EndpointPolicy), String> {

@@ -13,7 +13,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use core::sync::atomic::AtomicU32;
+use core::{sync::atomic::AtomicU32, time::Duration};
 
 use xds_core::{ResourceName, Time};
 
@@ -22,8 +22,8 @@ use super::{
     by_address::{EndpointLocality, Hostnames},
     connection::{ConnectionState, Connections, Peer},
     counters::EndpointCounters,
+    limits::Limits,
     outliers::Outliers,
-    picker::Limits,
     policy::EndpointPolicy,
     ring::Ring,
 };
@@ -44,6 +44,20 @@ pub(super) struct Member {
     pub(super) peer: Peer,
     pub(super) hostnames: Hostnames,
     pub(super) locality: EndpointLocality,
+    /// Whether the cluster allows sessions for the health status of the endpoint.
+    pub(super) takes_sessions: bool,
+}
+
+/// Endpoints of a priority for calls of sessions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SessionMembers {
+    /// Time for which connections that only sessions need are kept.
+    pub(super) idle_timeout: Duration,
+    /// Whether the priority has a connection to each of its endpoints. With pick first, it has one
+    /// for all.
+    pub(super) connects_to_each: bool,
+    /// Endpoints that the priority has no connections of their own to.
+    pub(super) others: Vec<Member>,
 }
 
 /// Cluster of a priority, and its index among the priorities of the cluster.
@@ -57,6 +71,7 @@ pub(super) struct Members {
     pub(super) policy: EndpointPolicy,
     pub(super) outliers: Option<OutlierDetection>,
     pub(super) limits: Arc<Limits>,
+    pub(super) sessions: SessionMembers,
     /// Reason why calls cannot use the cluster, whatever its endpoints.
     pub(super) failure: Option<String>,
 }
@@ -65,7 +80,8 @@ impl Members {
     /// Returns a priority of a cluster that calls cannot use.
     pub(super) fn failing(name: PriorityName, limits: Arc<Limits>, why: String) -> Self {
         let (localities, policy) = (Vec::new(), EndpointPolicy::RoundRobin);
-        Self { name, localities, policy, outliers: None, limits, failure: Some(why) }
+        let (sessions, failure) = (SessionMembers::default(), Some(why));
+        Self { name, localities, policy, outliers: None, limits, sessions, failure }
     }
 }
 
@@ -229,6 +245,16 @@ impl Priorities {
         outliers.for_each(|it| it.forget(connections));
     }
 
+    /// Returns all priorities.
+    pub(super) fn list(&self) -> &[Priority] {
+        &self.list
+    }
+
+    /// Returns the priority with this index, if it has connections.
+    pub(super) fn started(&mut self, index: usize) -> Option<&mut Priority> {
+        self.list.get_mut(index).filter(|priority| priority.is_started())
+    }
+
     /// Returns the priority that gets the calls.
     pub(super) fn current(&mut self) -> Option<&mut Priority> {
         self.list.get_mut(self.current?)
@@ -245,6 +271,11 @@ impl Priorities {
 }
 
 impl Priority {
+    /// Whether the priority has connections.
+    pub(super) fn is_started(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+
     fn state(&self, connections: &Connections) -> State {
         let mut state = State::Failed;
         for locality in &self.members.localities {
@@ -300,7 +331,16 @@ pub(super) fn endpoint_state<'a>(
     connections: &'a Connections,
     member: &Member,
 ) -> EndpointState<'a> {
-    let Some((id, connection)) = connections.get(&member.peer) else {
+    state_of_peer(outliers, connections, &member.peer)
+}
+
+/// Returns the state of the endpoint with these addresses.
+pub(super) fn state_of_peer<'a>(
+    outliers: Option<&Outliers>,
+    connections: &'a Connections,
+    peer: &Peer,
+) -> EndpointState<'a> {
+    let Some((id, connection)) = connections.get(peer) else {
         return EndpointState::Connecting;
     };
     match &connection.state {

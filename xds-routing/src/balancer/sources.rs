@@ -11,15 +11,15 @@ use xds_core::proto::Locality as LocalityName;
 use super::{
     ConnectorId,
     by_address::{ByAddress, EndpointLocality, Hostnames},
-    picker::Limits,
+    limits::Limits,
     policy::{EndpointPolicy, Localities, policies_of},
-    priority::{Member, Members, WeightedPeers},
+    priority::{Member, Members, SessionMembers, WeightedPeers},
     ring::Ring,
 };
 use crate::{
     cluster::Cluster,
     dependencies::{Children, ClusterConfiguration, ResolvedClusters},
-    endpoint::{ClusterLoadAssignment, Endpoint},
+    endpoint::{ClusterLoadAssignment, Endpoint, Locality},
     random::Random,
 };
 
@@ -75,27 +75,20 @@ impl<'a> Source<'a> {
             }
         };
         let priorities = self.endpoints.priorities.iter().enumerate();
-        let members = priorities.map(|(index, localities)| {
+        let members = priorities.map(|(index, priority)| {
             let mut groups: Vec<EndpointGroup<'_>> = Vec::new();
-            for locality in localities {
-                let usable = locality.endpoints.iter().filter(|it| it.health.takes_calls());
-                let weight = u64::from(locality.weight);
-                let name = Arc::new(locality.name.clone());
-                let weighted = usable.map(|endpoint| WeightedEndpoint {
-                    endpoint,
-                    weight: u64::from(endpoint.weight) * weight,
-                    locality: Arc::clone(&name),
-                });
+            for locality in priority {
+                let usable = weighted(locality).filter(|it| it.endpoint.health.takes_calls());
                 match groups.last_mut().filter(|_| localities_are == Localities::AreOne) {
-                    Some(all) => all.endpoints.extend(weighted),
+                    Some(all) => all.endpoints.extend(usable),
                     None => {
-                        let (weight, endpoints) = (locality.weight, weighted.collect());
+                        let (weight, endpoints) = (locality.weight, usable.collect());
                         groups.push(EndpointGroup { weight, endpoints });
                     }
                 }
             }
             let (name, limits) = ((self.cluster.name.clone(), index), Arc::clone(limits));
-            let localities = groups.iter().map(|group| group.peers(connector, &policy, seed));
+            let localities = groups.iter().map(|group| self.peers(group, connector, &policy, seed));
             let outliers = match policy {
                 EndpointPolicy::PickFirst { .. } => None,
                 // Without an algorithm there is nothing to evaluate.
@@ -105,9 +98,11 @@ impl<'a> Source<'a> {
                     .clone()
                     .filter(|it| it.success_rate.is_some() || it.failure_percentage.is_some()),
             };
-            let localities = localities.collect();
+            let localities: Vec<_> = localities.collect();
+            let sessions =
+                self.session_members(priority.iter().flat_map(weighted), connector, &policy);
             let policy = policy.clone();
-            Members { name, localities, policy, outliers, limits, failure: None }
+            Members { name, localities, policy, outliers, limits, sessions, failure: None }
         });
         members.collect()
     }
@@ -132,43 +127,6 @@ struct WeightedEndpoint<'a> {
 }
 
 impl EndpointGroup<'_> {
-    fn peers(&self, connector: ConnectorId, policy: &EndpointPolicy, seed: u64) -> WeightedPeers {
-        let members = || {
-            let member = |it: &WeightedEndpoint<'_>| Member {
-                peer: (connector, it.endpoint.addresses.clone()),
-                hostnames: Hostnames::of([it.endpoint]),
-                locality: EndpointLocality::One(Arc::clone(&it.locality)),
-            };
-            self.endpoints.iter().map(member).collect()
-        };
-        let mut ring = None;
-        let members = match policy {
-            EndpointPolicy::PickFirst { shuffle } => {
-                let endpoints = || self.endpoints.iter().map(|it| it.endpoint);
-                let mut all: Vec<_> = endpoints().flat_map(|it| it.addresses.clone()).collect();
-                if *shuffle {
-                    Random::new(seed).shuffle(&mut all);
-                }
-                let first = self.endpoints.first().filter(|_| !all.is_empty());
-                let member = first.map(|first| Member {
-                    peer: (connector, all),
-                    hostnames: Hostnames::of(endpoints()),
-                    locality: self.localities(&first.locality),
-                });
-                member.into_iter().collect()
-            }
-            EndpointPolicy::RingHash(sizes) => {
-                let keys = self.endpoints.iter().map(|it| (ring_key(it.endpoint), it.weight));
-                ring = Some(Arc::new(Ring::new(*sizes, &keys.collect::<Vec<_>>())));
-                members()
-            }
-            EndpointPolicy::RoundRobin
-            | EndpointPolicy::Weighted(_)
-            | EndpointPolicy::LeastRequest(_) => members(),
-        };
-        WeightedPeers { weight: self.weight, endpoints: members, ring }
-    }
-
     /// Returns the localities of all endpoints.
     fn localities(&self, first: &Arc<LocalityName>) -> EndpointLocality {
         match self.endpoints.iter().all(|it| it.locality == *first) {
@@ -178,6 +136,82 @@ impl EndpointGroup<'_> {
                 EndpointLocality::Several(Arc::clone(first), ByAddress::new(all))
             }
         }
+    }
+}
+
+/// Returns the endpoints of a locality.
+fn weighted(locality: &Locality) -> impl Iterator<Item = WeightedEndpoint<'_>> {
+    let name = Arc::new(locality.name.clone());
+    locality.endpoints.iter().map(move |endpoint| WeightedEndpoint {
+        endpoint,
+        weight: u64::from(endpoint.weight) * u64::from(locality.weight),
+        locality: Arc::clone(&name),
+    })
+}
+
+impl Source<'_> {
+    fn member(&self, connector: ConnectorId, weighted: &WeightedEndpoint<'_>) -> Member {
+        let WeightedEndpoint { endpoint, locality, .. } = weighted;
+        Member {
+            peer: (connector, endpoint.addresses.clone()),
+            hostnames: Hostnames::of([*endpoint]),
+            locality: EndpointLocality::One(Arc::clone(locality)),
+            takes_sessions: self.cluster.override_host_status.contains(&endpoint.health),
+        }
+    }
+
+    /// Returns the endpoints of a priority for sessions. Endpoints that get no other calls are only
+    /// among them if sessions can use them.
+    fn session_members<'a>(
+        &self,
+        endpoints: impl Iterator<Item = WeightedEndpoint<'a>>,
+        connector: ConnectorId,
+        policy: &EndpointPolicy,
+    ) -> SessionMembers {
+        let idle_timeout = self.cluster.idle_timeout;
+        let connects_to_each = !matches!(policy, EndpointPolicy::PickFirst { .. });
+        let members = endpoints
+            .filter(|it| !(connects_to_each && it.endpoint.health.takes_calls()))
+            .map(|endpoint| self.member(connector, &endpoint));
+        let others = members.filter(|member| member.takes_sessions).collect();
+        SessionMembers { idle_timeout, connects_to_each, others }
+    }
+
+    fn peers(
+        &self,
+        group: &EndpointGroup<'_>,
+        connector: ConnectorId,
+        policy: &EndpointPolicy,
+        seed: u64,
+    ) -> WeightedPeers {
+        let members = || group.endpoints.iter().map(|it| self.member(connector, it)).collect();
+        let mut ring = None;
+        let members = match policy {
+            EndpointPolicy::PickFirst { shuffle } => {
+                let endpoints = || group.endpoints.iter().map(|it| it.endpoint);
+                let mut all: Vec<_> = endpoints().flat_map(|it| it.addresses.clone()).collect();
+                if *shuffle {
+                    Random::new(seed).shuffle(&mut all);
+                }
+                let first = group.endpoints.first().filter(|_| !all.is_empty());
+                let member = first.map(|first| Member {
+                    peer: (connector, all),
+                    hostnames: Hostnames::of(endpoints()),
+                    locality: group.localities(&first.locality),
+                    takes_sessions: false,
+                });
+                member.into_iter().collect()
+            }
+            EndpointPolicy::RingHash(sizes) => {
+                let keys = group.endpoints.iter().map(|it| (ring_key(it.endpoint), it.weight));
+                ring = Some(Arc::new(Ring::new(*sizes, &keys.collect::<Vec<_>>())));
+                members()
+            }
+            EndpointPolicy::RoundRobin
+            | EndpointPolicy::Weighted(_)
+            | EndpointPolicy::LeastRequest(_) => members(),
+        };
+        WeightedPeers { weight: group.weight, endpoints: members, ring }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Clusters (CDS) as gRPC uses them: [gRFC A27], with gRFCs A29, A32, A37, A42, A48, A50, A52 and
-//! A75.
+//! Clusters (CDS) as gRPC uses them: [gRFC A27], with gRFCs A29, A32, A37, A42, A48, A50, A52, A55
+//! and A75.
 //!
 //! [gRFC A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 
@@ -8,7 +8,7 @@ mod load_reporting;
 mod outliers;
 mod validate;
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 use core::time::Duration;
 
 use xds_core::ResourceName;
@@ -19,7 +19,7 @@ pub use self::{
     load_reporting::{LoadReporting, ReportedMetrics},
     outliers::{FailurePercentage, OutlierDetection, SuccessRate},
 };
-use crate::{listener::TlsContext, scalars::SocketAddress};
+use crate::{endpoint::Health, listener::TlsContext, scalars::SocketAddress};
 
 /// Validated cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,14 +41,17 @@ pub struct Cluster {
     pub outliers: Option<OutlierDetection>,
     /// TLS for connections to endpoints. `None` means no TLS (gRFC A29).
     pub tls: Option<TlsContext>,
-    /// Time after which a connection without calls is closed. Zero means never. Default: one hour.
+    /// Time after its last call of a session for which a connection that only sessions need is kept.
+    /// Default: one hour.
     ///
-    /// gRPC uses it only in the stateful session policy `xds_override_host`, for endpoints that its
-    /// child policy does not use (gRFC A75, with A55 and A60). Round robin keeps its connections,
-    /// and so does [`Balancer`](crate::balancer::Balancer), which therefore ignores it. The idle
+    /// Connections that the LB policy needs are not closed when they are idle (gRFC A75). The idle
     /// timeouts of routes and of the HTTP connection manager are for proxies and are not read.
     // B30b
     pub idle_timeout: Duration,
+    /// Health statuses of endpoints to which calls of their sessions are sent. Default: unknown and
+    /// healthy (gRFC A55).
+    // B39a
+    pub override_host_status: BTreeSet<Health>,
     /// Load reports to the server that sent the cluster, if they are requested (gRFC A27).
     pub load_reporting: Option<LoadReporting>,
 }

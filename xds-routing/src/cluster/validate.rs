@@ -1,6 +1,6 @@
 //! Validation of clusters.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 use core::time::Duration;
 
 use xds_core::ResourceName;
@@ -10,6 +10,7 @@ use super::{
     load_reporting::validate_load_reporting, outliers::validate_outliers,
 };
 use crate::{
+    endpoint::Health,
     extensions::decode,
     listener::validate_upstream,
     proto::envoy::{
@@ -72,8 +73,20 @@ pub(crate) fn validate_cluster(
         outliers: outliers.flatten(),
         tls: tls.flatten(),
         idle_timeout,
+        override_host_status: override_host_status(cluster),
         load_reporting,
     })
+}
+
+/// Returns the health statuses of endpoints for sessions. Unsupported statuses are ignored. A set
+/// without statuses disables session affinity.
+// B39a
+fn override_host_status(cluster: &schema::Cluster) -> BTreeSet<Health> {
+    let common = cluster.common_lb_config.as_ref();
+    match common.and_then(|common| common.override_host_status.as_ref()) {
+        Some(set) => set.statuses.iter().filter_map(|it| Health::from_schema(*it)).collect(),
+        None => [Health::Unknown, Health::Healthy].into(),
+    }
 }
 
 /// Validates `HttpProtocolOptions`, the only supported type. Only its idle timeout is read.

@@ -9,7 +9,9 @@ use alloc::{string::String, vec::Vec};
 use xds_core::{ResourceName, proto::Locality as LocalityName};
 
 pub(crate) use self::validate::validate_endpoints;
-use crate::{pattern::Fraction, scalars::SocketAddress};
+use crate::{
+    pattern::Fraction, proto::envoy::config::core::v3::HealthStatus, scalars::SocketAddress,
+};
 
 /// Validated endpoints of a cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +63,7 @@ pub struct Endpoint {
 }
 
 /// Health status of an endpoint. Endpoints with any other status are left out of the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Health {
     /// `HEALTHY`.
@@ -74,6 +76,16 @@ pub enum Health {
 }
 
 impl Health {
+    /// Converts a health status. Returns `None` for one with which an endpoint is not used.
+    pub(crate) fn from_schema(status: i32) -> Option<Self> {
+        match HealthStatus::try_from(status) {
+            Ok(HealthStatus::Healthy) => Some(Self::Healthy),
+            Ok(HealthStatus::Unknown) => Some(Self::Unknown),
+            Ok(HealthStatus::Draining) => Some(Self::Draining),
+            _ => None,
+        }
+    }
+
     /// Whether calls are balanced over the endpoint (gRFC A27).
     #[must_use]
     pub const fn takes_calls(self) -> bool {

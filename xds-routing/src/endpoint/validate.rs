@@ -10,12 +10,8 @@ use xds_core::{
 use super::{ClusterLoadAssignment, DropCategory, Endpoint, Health, Locality};
 use crate::{
     pattern::Fraction,
-    proto::envoy::config::{
-        core::v3::HealthStatus,
-        endpoint::v3::{
-            self as schema, cluster_load_assignment::policy::DropOverload,
-            lb_endpoint::HostIdentifier,
-        },
+    proto::envoy::config::endpoint::v3::{
+        self as schema, cluster_load_assignment::policy::DropOverload, lb_endpoint::HostIdentifier,
     },
     scalars::{HostForm, SocketAddress, validate_address},
     validation::Validator,
@@ -117,12 +113,7 @@ fn validate_endpoint(
     addresses: &mut BTreeSet<SocketAddress>,
     validator: &mut Validator<'_>,
 ) -> Option<Endpoint> {
-    let health = match HealthStatus::try_from(endpoint.health_status) {
-        Ok(HealthStatus::Healthy) => Health::Healthy,
-        Ok(HealthStatus::Unknown) => Health::Unknown,
-        Ok(HealthStatus::Draining) => Health::Draining,
-        _ => return None,
-    };
+    let health = Health::from_schema(endpoint.health_status)?;
     let weight = endpoint.load_balancing_weight.as_ref().map_or(1, |it| it.value);
     if weight == 0 {
         validator.error_in("load_balancing_weight", "must be above zero");

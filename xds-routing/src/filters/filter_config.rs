@@ -5,21 +5,12 @@ use xds_core::proto::Any;
 use super::{
     faults::{FaultInjection, validate_faults},
     rbac::{Rbac, validate_rbac, validate_rbac_override},
+    sessions::{StatefulSession, validate_session, validate_session_override},
 };
 use crate::{
     extensions::{ExtensionConfig, decode, is_object},
-    proto::envoy::extensions::{
-        filters::http::{
-            fault::v3::HttpFault,
-            router::v3::Router,
-            stateful_session::v3::{
-                StatefulSession, StatefulSessionPerRoute, stateful_session_per_route::Override,
-            },
-        },
-        http::stateful_session::cookie::v3::CookieBasedSessionState,
-    },
+    proto::envoy::extensions::filters::http::{fault::v3::HttpFault, router::v3::Router},
     rules::{FAULT, RBAC, RBAC_OVERRIDE, ROUTER, STATEFUL_SESSION, STATEFUL_SESSION_OVERRIDE},
-    scalars::validate_duration,
     validation::Validator,
 };
 
@@ -31,6 +22,8 @@ pub enum FilterConfig {
     Faults(FaultInjection),
     /// Access rules of a server (gRFC A41).
     Rbac(Rbac),
+    /// Session affinity (gRFC A55).
+    Sessions(StatefulSession),
     /// Any other filter.
     Other(ExtensionConfig),
 }
@@ -43,6 +36,7 @@ impl FilterConfig {
             (self, other),
             (Self::Faults(_), Self::Faults(_))
                 | (Self::Rbac(_), Self::Rbac(_))
+                | (Self::Sessions(_), Self::Sessions(_))
                 | (Self::Other(_), Self::Other(_))
         )
     }
@@ -50,8 +44,6 @@ impl FilterConfig {
 
 const GRPC_FILTERS: [&str; 6] =
     [ROUTER, FAULT, RBAC, RBAC_OVERRIDE, STATEFUL_SESSION, STATEFUL_SESSION_OVERRIDE];
-const COOKIE: &str = "type.googleapis.com/\
-    envoy.extensions.http.stateful_session.cookie.v3.CookieBasedSessionState";
 
 /// Validates the configuration of a supported filter. One that only the data plane knows is
 /// accepted unread.
@@ -81,47 +73,15 @@ pub(super) fn validate_config(
             return validate_rbac_override(&decode(value, validator)?, validator)
                 .map(FilterConfig::Rbac);
         }
-        STATEFUL_SESSION => validate_session(&decode(value, validator)?, validator),
+        STATEFUL_SESSION => {
+            return validate_session(&decode(value, validator)?, validator)
+                .map(FilterConfig::Sessions);
+        }
         STATEFUL_SESSION_OVERRIDE => {
-            let stated: StatefulSessionPerRoute = decode(value, validator)?;
-            if let Some(Override::StatefulSession(session)) = stated.r#override.as_ref() {
-                validator
-                    .field("stateful_session", |validator| validate_session(session, validator));
-            }
+            return validate_session_override(&decode(value, validator)?, validator)
+                .map(FilterConfig::Sessions);
         }
         _ => {}
     }
     Some(FilterConfig::Other(extension))
-}
-
-/// Validates a stateful session configuration: a cookie with a name (gRFC A55).
-fn validate_session(session: &StatefulSession, validator: &mut Validator<'_>) {
-    let Some(state) = session.session_state.as_ref() else {
-        return;
-    };
-    validator.field("session_state.typed_config", |validator| {
-        let Some(config) = state.typed_config.as_ref() else {
-            validator.error("must be set");
-            return;
-        };
-        if config.type_url != COOKIE {
-            validator.error_in("type_url", format_args!("`{}` is not supported", config.type_url));
-            return;
-        }
-        let Some(state) = decode::<CookieBasedSessionState>(&config.value, validator) else {
-            return;
-        };
-        validator.field("cookie", |validator| {
-            let Some(cookie) = state.cookie.as_ref() else {
-                validator.error("must be set");
-                return;
-            };
-            if cookie.name.is_empty() {
-                validator.error_in("name", "must not be empty");
-            }
-            if let Some(ttl) = cookie.ttl.as_ref() {
-                validator.field("ttl", |validator| validate_duration(ttl, validator));
-            }
-        });
-    });
 }

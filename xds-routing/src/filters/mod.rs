@@ -3,7 +3,7 @@
 //! [`Rules`](crate::Rules) define which filters a client supports. A resource with an unsupported
 //! filter that is not optional is rejected, because its effect would be missing. Configurations of
 //! gRPC's filters are decoded and validated. The [router](crate::router) applies
-//! [`FaultInjection`]. A server applies [`Rbac`] to each request, with the configuration that
+//! [`FaultInjection`] and reads the cookies of [`StatefulSession`]. A server applies [`Rbac`] to each request, with the configuration that
 //! [`HttpFilter::effective`] returns:
 //!
 //! ```
@@ -28,6 +28,7 @@
 mod faults;
 mod filter_config;
 mod rbac;
+mod sessions;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -45,6 +46,7 @@ pub use self::{
     },
     filter_config::FilterConfig,
     rbac::{AccessCondition, AccessDenied, AccessPolicy, Rbac, RbacRequest},
+    sessions::{Session, SessionCookie, StatefulSession},
 };
 use crate::{
     extensions::{decode, validate_extension},

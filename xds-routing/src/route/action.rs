@@ -87,6 +87,20 @@ pub enum ClusterChoice {
     },
 }
 
+impl ClusterChoice {
+    /// Returns the cluster with this name, if calls of the route can go to it.
+    pub(crate) fn get(&self, name: &str) -> Option<&ResourceName> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster).filter(|it| it.as_str() == name),
+            Self::Weighted(weights) => {
+                let mut names = weights.clusters().iter().map(|it| &it.name);
+                names.find(|it| it.as_str() == name)
+            }
+            Self::Plugin { .. } => None,
+        }
+    }
+}
+
 /// Authority that a call asks its endpoint for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -27,7 +27,7 @@ use thiserror::Error;
 use xds_core::{ResourceName, StatusCode};
 
 use crate::{
-    filters::{Fault, FilterConfig, FilterOverrides, HttpFilter},
+    filters::{Fault, FilterConfig, FilterOverrides, HttpFilter, Session},
     listener::HttpConnections,
     matching::Call,
     pattern::Headers,
@@ -167,12 +167,12 @@ pub struct Router {
     routes: Arc<RouteConfiguration>,
     host: usize,
     max_stream_duration: Option<Duration>,
-    /// Fault injection filters, in the order of the filter chain.
-    faults: Arc<[HttpFilter]>,
+    /// Filters for fault injection and sessions, in the order of the filter chain.
+    filters: Arc<[HttpFilter]>,
 }
 
 /// Routing decision for a call.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Decision<'a> {
     /// Route configuration in use.
@@ -189,6 +189,8 @@ pub struct Decision<'a> {
     pub timeout: Option<Duration>,
     /// Fault to inject before the call is sent (gRFC A33).
     pub fault: Fault,
+    /// Session of the call (gRFC A55). `None` if a filter of the listener does not apply to it.
+    pub session: Option<Session>,
 }
 
 impl<'a> Decision<'a> {
@@ -224,6 +226,26 @@ impl<'a> Decision<'a> {
                 _ => fault,
             }
         })
+    }
+
+    /// Sets the session of the call. Of several filters that apply, the last one is used. If the
+    /// cookie of the request names a cluster of the route, that cluster becomes the target (gRFC
+    /// A60).
+    fn join_session<H: Headers + ?Sized>(&mut self, filters: &[HttpFilter], call: &Call<'_, H>) {
+        let CallTarget::Cluster { name, overrides } = self.target else { return };
+        let cookies =
+            filters.iter().rev().filter_map(|filter| match filter.effective(self.overrides()) {
+                FilterConfig::Sessions(sessions) => sessions.cookie.as_ref(),
+                _ => None,
+            });
+        let Some(cookie) = { cookies }.find(|cookie| cookie.applies_to(call.path)) else { return };
+        let cookies = call.headers.value("cookie");
+        let mut session = Session::of_request(cookie, cookies.as_deref(), name);
+        if let Some(name) = self.forward.clusters.get(session.stated_cluster()) {
+            session.set_cluster(name);
+            self.target = CallTarget::Cluster { name, overrides };
+        }
+        self.session = Some(session);
     }
 }
 
@@ -267,9 +289,11 @@ impl Router {
         host: usize,
         listener: &HttpConnections,
     ) -> Self {
-        let is_fault = |filter: &&HttpFilter| matches!(filter.config, FilterConfig::Faults(_));
-        let faults = listener.filters.iter().filter(is_fault).cloned().collect();
-        Self { routes, host, max_stream_duration: listener.max_stream_duration, faults }
+        let applies = |filter: &&HttpFilter| {
+            matches!(filter.config, FilterConfig::Faults(_) | FilterConfig::Sessions(_))
+        };
+        let filters = listener.filters.iter().filter(applies).cloned().collect();
+        Self { routes, host, max_stream_duration: listener.max_stream_duration, filters }
     }
 
     /// Returns the virtual host in use.
@@ -311,10 +335,20 @@ impl Router {
             ClusterChoice::Plugin { name, .. } => CallTarget::Plugin(name),
         };
         let timeout = self.limited(timeout, forward);
-        let fault = Fault::default();
-        let decided =
-            Decision { routes: &self.routes, host, route, forward, target, timeout, fault };
-        Ok(Decision { fault: decided.faults(&self.faults, call.headers, random), ..decided })
+        let (fault, session) = (Fault::default(), None);
+        let mut decided = Decision {
+            routes: &self.routes,
+            host,
+            route,
+            forward,
+            target,
+            timeout,
+            fault,
+            session,
+        };
+        decided.fault = decided.faults(&self.filters, call.headers, random);
+        decided.join_session(&self.filters, call);
+        Ok(decided)
     }
 
     /// Limits the timeout of the application to that of the route or, if it has none, the listener.

@@ -17,6 +17,7 @@ mod reference;
 mod router;
 mod service_config;
 mod serving;
+mod sessions;
 mod support;
 mod validation;
 mod warming;

@@ -11,7 +11,7 @@ use xds_routing::{
     Random, Rules,
     balancer::{
         Balancer, BalancerOutput, BalancerTimes, CallOutcome, ConnectionEvent, ConnectionId,
-        EndpointPick, Source,
+        EndpointPick, PickArguments, PickAttempt, Picker, SessionPick, Source,
     },
     cluster::Cluster,
     endpoint::ClusterLoadAssignment,
@@ -19,7 +19,7 @@ use xds_routing::{
 };
 
 use crate::{
-    balancer::rig::{cluster_schema, judged_endpoints, schema},
+    balancer::rig::{cluster_schema, connected_to, judged_endpoints, schema},
     support::number,
 };
 
@@ -32,6 +32,8 @@ enum Step {
     Update(Vec<(usize, Vec<Locality>)>),
     /// The next event of one of the connections: success or failure.
     Connection(prop::sample::Index, bool),
+    /// A call of a session whose cookie names this port.
+    Session(u16),
     Wait(u64),
 }
 
@@ -61,6 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (any::<prop::sample::Index>(), any::<bool>())
             .prop_map(|(which, is_well)| Step::Connection(which, is_well)),
         3 => (0..40_u64).prop_map(Step::Wait),
+        3 => (0..8_u16).prop_map(Step::Session),
     ]
 }
 
@@ -98,6 +101,19 @@ fn clusters() -> [Cluster; 3] {
     all.map(|schema| Cluster::from_schema(&schema, &Rules::default()).expect("a cluster"))
 }
 
+/// Picks an endpoint for a call of a session whose cookie names this port.
+fn pick_session<'a>(
+    picker: &'a Picker,
+    port: u16,
+    now: Time,
+    random: &mut Random,
+) -> EndpointPick<'a> {
+    let address = format!("10.0.0.1:{port}");
+    let mut arguments = PickArguments::new(PickAttempt::First);
+    arguments.session = Some(SessionPick::new(&address, now));
+    picker.pick_for(&arguments, random)
+}
+
 proptest! {
     /// Calls go to established connections. No endpoint has two connections, connections of removed
     /// endpoints exist only while they serve, and no timeout is overdue.
@@ -109,9 +125,10 @@ proptest! {
         let (mut now, mut random) = (Time::ZERO, Random::new(seed));
         let mut made: BTreeMap<ConnectionId, (u16, Made)> = BTreeMap::new();
         let mut known: BTreeSet<u16> = BTreeSet::new();
-        let mut picker = None;
+        let mut picker: Option<Picker> = None;
         let clusters = clusters();
         for step in steps {
+            let mut requested = None;
             match step {
                 Step::Update(list) => {
                     let all = list.iter().flat_map(|(_, localities)| localities);
@@ -128,13 +145,20 @@ proptest! {
                     }
                     let (&id, &(port, is)) = open[which.index(open.len())];
                     let (event, then) = match (is, is_well) {
-                        (Made::Trying, true) => (ConnectionEvent::Connected, Made::There),
+                        (Made::Trying, true) => (connected_to(port), Made::There),
                         (Made::There, true) => continue,
                         (Made::There, false) => (ConnectionEvent::Closed, Made::Gone),
                         _ => (ConnectionEvent::Failed("refused".into()), Made::Gone),
                     };
                     made.insert(id, (port, then));
                     balancer.handle_connection(id, event, now);
+                }
+                Step::Session(port) => {
+                    let picked = picker.as_ref().map(|it| pick_session(it, port, now, &mut random));
+                    if let Some(EndpointPick::Request(request)) = picked {
+                        balancer.handle_session(&request, now);
+                        requested = Some(request);
+                    }
                 }
                 Step::Wait(seconds) => now = now.after(Duration::from_secs(seconds)),
             }
@@ -159,6 +183,18 @@ proptest! {
             }
             let ports: BTreeSet<u16> = made.values().map(|it| it.0).collect();
             prop_assert_eq!(ports.len(), made.len(), "one connection for each endpoint");
+            for port in 0..8_u16 {
+                let picked = picker.as_ref().map(|it| pick_session(it, port, now, &mut random));
+                if let Some(EndpointPick::Request(request)) = &picked {
+                    prop_assert_ne!(requested.as_ref(), Some(request), "it was handled");
+                }
+                let Some(EndpointPick::Endpoint(id, permit)) = picked else { continue };
+                let (to, is) = made[&id];
+                prop_assert_eq!(is, Made::There);
+                // Without addresses, the endpoint was removed and serves until others can.
+                let (stated, expected) = (permit.session_addresses(), format!("10.0.0.1:{to}"));
+                prop_assert!(stated.is_none_or(|it| it == expected));
+            }
             for _ in 0..20 {
                 let picked = picker.as_ref().map(|picker| picker.pick(&mut random));
                 let Some(EndpointPick::Endpoint(id, mut permit)) = picked else { continue };

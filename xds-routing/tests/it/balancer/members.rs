@@ -13,7 +13,7 @@ use xds_routing::{
 };
 
 use crate::{
-    balancer::rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema},
+    balancer::rig::{Driver, a_cluster, cluster_schema, connected_to, judged_endpoints, schema},
     support::unsupported_policy,
 };
 
@@ -135,14 +135,14 @@ fn connection_uses_the_connector_of_its_cluster() {
     balancer.update(&[by(1)], Time::ZERO);
     let (_, made, _) = outputs(&mut balancer);
     let [(first, ConnectorId(1))] = made[..] else { panic!("{made:?}") };
-    balancer.handle_connection(first, ConnectionEvent::Connected, Time::ZERO);
+    balancer.handle_connection(first, connected_to(1), Time::ZERO);
     assert_eq!(picked(&outputs(&mut balancer).0), Some(first));
 
     balancer.update(&[by(2)], Time::ZERO);
     let (picker, made, ended) = outputs(&mut balancer);
     let [(second, ConnectorId(2))] = made[..] else { panic!("{made:?}") };
     assert_eq!((picked(&picker), ended.as_slice()), (Some(first), [].as_slice()));
-    balancer.handle_connection(second, ConnectionEvent::Connected, Time::ZERO);
+    balancer.handle_connection(second, connected_to(1), Time::ZERO);
     let (picker, _, ended) = outputs(&mut balancer);
     assert_eq!((picked(&picker), ended.as_slice()), (Some(second), [first].as_slice()));
 

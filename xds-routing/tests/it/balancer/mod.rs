@@ -7,6 +7,7 @@ mod outliers;
 mod pick_first;
 mod rig;
 mod ring_hash;
+mod sessions;
 mod weighted;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 };
 
 use crate::support::*;
-use rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema};
+use rig::{Driver, a_cluster, cluster_schema, connected_to, judged_endpoints, schema};
 use xds_core::ResourceName;
 use xds_routing::{
     Rules,
@@ -144,7 +145,7 @@ fn connections_survive_updates_and_the_picker_is_updated_first() {
     // Events of a disconnected connection are ignored.
     driver.balancer.handle_connection(
         *driver.ports.keys().next().unwrap(),
-        ConnectionEvent::Connected,
+        connected_to(1),
         driver.now,
     );
     driver.follow();
@@ -163,7 +164,7 @@ fn events_in_a_row_produce_one_picker() {
     let mut driver = Driver::new(&[(0, 1, &[1, 2, 3]), (1, 1, &[4])]);
     let ids: Vec<_> = driver.ports.keys().copied().collect();
     for id in &ids[..2] {
-        driver.balancer.handle_connection(*id, ConnectionEvent::Connected, driver.now);
+        driver.balancer.handle_connection(*id, connected_to(1), driver.now);
     }
     let lost = ConnectionEvent::Failed("refused".into());
     driver.balancer.handle_connection(ids[2], lost, driver.now);

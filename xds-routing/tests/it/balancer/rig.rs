@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
     time::Duration,
 };
 
@@ -10,7 +11,7 @@ use xds_routing::{
     Random, Rules,
     balancer::{
         Balancer, BalancerOutput, BalancerTimes, CallPermit, ConnectionEvent, ConnectionId,
-        EndpointPick, PickAttempt, Picker, Source,
+        EndpointPick, PickArguments, PickAttempt, Picker, SessionPick, Source,
     },
     cluster::Cluster,
     endpoint::ClusterLoadAssignment,
@@ -66,6 +67,11 @@ pub(crate) fn schema(localities: &[(u32, u32, &[u32])]) -> eds::ClusterLoadAssig
 
 pub(crate) fn judged_endpoints(schema: &eds::ClusterLoadAssignment) -> ClusterLoadAssignment {
     ClusterLoadAssignment::from_schema(schema, &Rules::default()).expect("endpoints")
+}
+
+/// Returns the event of a connection to the endpoint with this port.
+pub(crate) fn connected_to(port: u16) -> ConnectionEvent {
+    ConnectionEvent::Connected(SocketAddr::from(([10, 0, 0, 1], port)).into())
 }
 
 /// Driver of a balancer.
@@ -131,7 +137,7 @@ impl Driver {
     }
 
     pub(crate) fn connected(&mut self, ports: &[u16]) {
-        ports.iter().for_each(|&port| self.is(port, ConnectionEvent::Connected));
+        ports.iter().for_each(|&port| self.is(port, connected_to(port)));
     }
 
     pub(crate) fn fails(&mut self, port: u16) {
@@ -155,7 +161,33 @@ impl Driver {
 
     /// Picks an endpoint for a call with this hash.
     pub(crate) fn pick_by(&mut self, hash: Option<u64>) -> Result<(u16, CallPermit), String> {
-        match self.picker.pick_for(PickAttempt::First, hash, &mut self.random) {
+        let mut arguments = PickArguments::new(PickAttempt::First);
+        arguments.hash = hash;
+        let picker = self.picker.clone();
+        let picked = picker.pick_for(&arguments, &mut self.random);
+        self.told(picked)
+    }
+
+    /// Picks an endpoint for a call of a session whose cookie has these addresses. A request of the
+    /// call is handled, and the call is picked for again.
+    pub(crate) fn pick_session(&mut self, addresses: &str) -> Result<(u16, CallPermit), String> {
+        let mut arguments = PickArguments::new(PickAttempt::First);
+        arguments.session = Some(SessionPick::new(addresses, self.now));
+        for _ in 0..3 {
+            let picker = self.picker.clone();
+            match picker.pick_for(&arguments, &mut self.random) {
+                EndpointPick::Request(request) => {
+                    self.balancer.handle_session(&request, self.now);
+                    self.follow();
+                }
+                picked => return self.told(picked),
+            }
+        }
+        Err("still requests a connection".into())
+    }
+
+    fn told(&self, picked: EndpointPick<'_>) -> Result<(u16, CallPermit), String> {
+        match picked {
             EndpointPick::Endpoint(id, permit) => Ok((self.ports[&id], permit)),
             EndpointPick::Queue => Err("queue".into()),
             EndpointPick::Fail(why) => Err(why.into()),

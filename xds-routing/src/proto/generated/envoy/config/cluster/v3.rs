@@ -69,6 +69,9 @@ pub struct Cluster {
     pub transport_socket: ::core::option::Option<
         super::super::core::v3::TransportSocket,
     >,
+    /// Settings for all load balancing policies.
+    #[prost(message, optional, tag = "27")]
+    pub common_lb_config: ::core::option::Option<cluster::CommonLbConfig>,
     /// Additional metadata of the cluster.
     #[prost(message, optional, tag = "25")]
     pub metadata: ::core::option::Option<
@@ -237,6 +240,26 @@ pub mod cluster {
         }
         fn type_url() -> ::prost::alloc::string::String {
             "type.googleapis.com/envoy.config.cluster.v3.Cluster.RingHashLbConfig".into()
+        }
+    }
+    /// Settings for all load balancing policies.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct CommonLbConfig {
+        /// Health statuses of endpoints to which calls of a session are sent. Default: `UNKNOWN` and
+        /// `HEALTHY`.
+        #[prost(message, optional, tag = "8")]
+        pub override_host_status: ::core::option::Option<
+            super::super::super::core::v3::HealthStatusSet,
+        >,
+    }
+    impl ::prost::Name for CommonLbConfig {
+        const NAME: &'static str = "CommonLbConfig";
+        const PACKAGE: &'static str = "envoy.config.cluster.v3";
+        fn full_name() -> ::prost::alloc::string::String {
+            "envoy.config.cluster.v3.Cluster.CommonLbConfig".into()
+        }
+        fn type_url() -> ::prost::alloc::string::String {
+            "type.googleapis.com/envoy.config.cluster.v3.Cluster.CommonLbConfig".into()
         }
     }
     /// Method of endpoint discovery.

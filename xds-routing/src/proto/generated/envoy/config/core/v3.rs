@@ -225,6 +225,23 @@ impl ::prost::Name for TypedExtensionConfig {
         "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig".into()
     }
 }
+/// Set of health statuses.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HealthStatusSet {
+    /// Health statuses of the set.
+    #[prost(enumeration = "HealthStatus", repeated, tag = "1")]
+    pub statuses: ::prost::alloc::vec::Vec<i32>,
+}
+impl ::prost::Name for HealthStatusSet {
+    const NAME: &'static str = "HealthStatusSet";
+    const PACKAGE: &'static str = "envoy.config.core.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.config.core.v3.HealthStatusSet".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.config.core.v3.HealthStatusSet".into()
+    }
+}
 /// Health status of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
