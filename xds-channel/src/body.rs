@@ -24,6 +24,7 @@ use xds_routing::{
 use crate::{
     load_reports::CallLoad,
     metadata::load_report,
+    metrics::Meters,
     replay::Replay,
     routing::ClusterRef,
     status::{self, Waiting},
@@ -44,6 +45,7 @@ pub(crate) struct ActiveCall {
     pub(crate) permit: CallPermit,
     /// For load reports to the management server.
     pub(crate) load: Option<CallLoad>,
+    pub(crate) meters: Meters,
     pub(crate) cluster_ref: Arc<ClusterRef>,
     pub(crate) request: Replay,
     /// Address of the endpoint.
@@ -54,6 +56,9 @@ impl ActiveCall {
     /// Notes the outcome of the call and the load of the endpoint, if these headers or trailers contain
     /// them.
     pub(crate) fn note_end(&mut self, headers: &HeaderMap) {
+        if let Some(code) = status::code_in(headers) {
+            self.meters.set_status(code);
+        }
         if status::is_ok(headers) {
             self.permit.set_outcome(CallOutcome::Success);
             self.load.iter_mut().for_each(CallLoad::succeed);
@@ -76,15 +81,17 @@ impl ActiveCall {
     /// Returns the status if the server does not end the call itself. Without an error, the deadline is
     /// exceeded.
     // S3.090
-    pub(crate) fn failure(&self, end: Option<hyper::Error>) -> Status {
+    pub(crate) fn failure(&mut self, end: Option<hyper::Error>) -> Status {
         let (address, note) = (&self.address, self.cluster_ref.note());
-        match end {
+        let status = match end {
             Some(error) => {
                 let why = format_args!("{address}: {}", status::with_causes(&error));
                 Status::new(status::code_of(&error), status::with_note(why, note))
             }
             None => status::deadline_exceeded(Waiting::sent(address, note)),
-        }
+        };
+        self.meters.set_status(status.code());
+        status
     }
 }
 
@@ -123,6 +130,11 @@ impl Body for CallBody {
             && let Some(trailers) = frame.trailers_ref()
         {
             active.note_end(trailers);
+        }
+        if let Some(Ok(frame)) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            active.meters.received(data);
         }
         // The server may end the call at the deadline before the timer here fires.
         let is_late = || this.body.deadline.as_ref().is_some_and(Deadline::is_past);

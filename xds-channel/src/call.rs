@@ -22,6 +22,7 @@ use crate::{
     body::{CallBody, Deadline},
     fault::inject_fault,
     metadata::{Metadata, stated_timeout},
+    metrics::CallMeter,
     routing::{ClusterRef, Routing, RoutingTable},
     send::{AwaitedEndpoint, Outgoing, SendRules, send_with_retries},
     state::{ChannelState, WaitForReady, WaitMode},
@@ -38,8 +39,13 @@ pub(crate) async fn call(
     shared: Arc<ChannelState>,
     request: Request<Body>,
 ) -> Result<Response<CallBody>, Status> {
-    let called = run_call(shared, request).await;
-    if called.is_err() {
+    let metrics = shared.metrics.as_ref();
+    let path = request.uri().path();
+    let mut meter = metrics.map(|it| CallMeter::start(it, &shared.target, path, &shared.runtime));
+    let called = run_call(shared, request, &mut meter).await;
+    if let Err(status) = &called {
+        meter.iter_mut().for_each(|it| it.set_status(status.code()));
+        drop(meter);
         yield_now().await;
     }
     called
@@ -48,6 +54,7 @@ pub(crate) async fn call(
 async fn run_call(
     shared: Arc<ChannelState>,
     request: Request<Body>,
+    meter: &mut Option<CallMeter>,
 ) -> Result<Response<CallBody>, Status> {
     let runtime = shared.runtime.clone();
     let began = runtime.now();
@@ -63,14 +70,17 @@ async fn run_call(
     let CallDecision { cluster_ref, timeout, fault, sending } =
         with_deadline(&runtime, at(stated), deciding, || shared.waiting()).await?;
     let deadline = at(timeout);
+    meter.iter_mut().for_each(|it| it.set_deadline(deadline));
     with_deadline(&runtime, deadline, inject_fault(fault, &runtime), || cluster_ref.waiting())
         .await?;
     complete_request(&shared, &mut parts)?;
     let outgoing = Outgoing::new(parts, body, deadline, sending);
     let awaited = AwaitedEndpoint::default();
-    let sending = send_with_retries(&shared, &cluster_ref, outgoing, wait_mode, &awaited);
-    let (response, active) =
+    let sending =
+        send_with_retries(&shared, &cluster_ref, outgoing, wait_mode, &awaited, meter.as_ref());
+    let (response, mut active) =
         with_deadline(&runtime, deadline, sending, || awaited.waiting(&cluster_ref)).await?;
+    active.meters.set_call(meter.take());
     let deadline = deadline.map(|at| Deadline::new(at, runtime));
     if status::is_cancelled(response.headers()) && deadline.as_ref().is_some_and(Deadline::is_past)
     {
@@ -210,6 +220,8 @@ mod tests {
             random: Mutex::new(Random::new(0)),
             channel_id: 0,
             runtime: SharedRuntime::new(Tokio),
+            target: "xds:///shop".into(),
+            metrics: None,
         };
         let status = call(Arc::new(shared), request()).await.expect_err("it cannot go anywhere");
         assert_eq!(status.code(), Code::Internal);

@@ -57,14 +57,23 @@ impl XdsChannel {
         };
         let manager = DependencyManager::new(listener, name, options.node_id.as_str());
         let node_id = Arc::from(options.node_id.as_str());
-        let runtime = options.runtime.clone();
+        let (runtime, metrics) = (options.runtime.clone(), options.metrics.clone());
         let seed = options.seed.unwrap_or_else(|| runtime.runtime().entropy());
         let (driver, routing) = Driver::new(manager, client.clone(), &authority, options, seed);
         runtime.spawn(driver.run());
         let mut random = Random::new(seed);
         let channel_id = random.next_u64();
         let random = Mutex::new(random);
-        let state = ChannelState { routing, authority, node_id, random, channel_id, runtime };
+        let state = ChannelState {
+            routing,
+            authority,
+            node_id,
+            random,
+            channel_id,
+            runtime,
+            target: target.into(),
+            metrics,
+        };
         Ok(Self { shared: Arc::new(state) })
     }
 }

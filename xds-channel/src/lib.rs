@@ -152,6 +152,7 @@ mod fault;
 mod load;
 mod load_reports;
 mod metadata;
+mod metrics;
 mod options;
 mod process;
 mod replay;
@@ -173,6 +174,7 @@ pub use self::{
     body::CallBody,
     bootstrap::{InvalidServer, XdsChannels},
     channel::XdsChannel,
+    metrics::{ChannelInstrument, ChannelMetrics},
     options::ChannelOptions,
     process::ChannelError,
     server::{ServingState, ServingStates, XdsServer, XdsServerOptions},

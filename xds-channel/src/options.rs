@@ -1,7 +1,7 @@
 //! Options of a channel.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use xds_bootstrap::{Bootstrap, BootstrapError, TlsFiles};
 use xds_core::ResourceName;
@@ -11,6 +11,8 @@ use xds_grpc::{
 };
 use xds_routing::balancer::BalancerTimes;
 use xds_tokio::Tokio;
+
+use crate::metrics::{ChannelMetrics, SharedMetrics};
 
 /// Options of a channel.
 #[derive(Clone, Debug)]
@@ -34,6 +36,7 @@ pub struct ChannelOptions {
     ///
     /// [A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
     pub load_reports: Option<LoadReports>,
+    pub(crate) metrics: Option<SharedMetrics>,
     /// Seed of random decisions; `None` selects a random seed.
     pub seed: Option<u64>,
     /// Runtime of the channel's tasks, timers and connections; the current tokio runtime by default.
@@ -51,6 +54,7 @@ impl ChannelOptions {
             times: BalancerTimes::default(),
             certificate_providers: BTreeMap::new(),
             load_reports: None,
+            metrics: None,
             seed: None,
             runtime: SharedRuntime::new(Tokio),
         }
@@ -107,6 +111,13 @@ impl ChannelOptions {
     #[must_use]
     pub fn with_load_reports(mut self, load_reports: LoadReports) -> Self {
         self.load_reports = Some(load_reports);
+        self
+    }
+
+    /// Sets the receiver of the measurements of calls. By default nothing is measured.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: impl ChannelMetrics + 'static) -> Self {
+        self.metrics = Some(SharedMetrics(Arc::new(metrics)));
         self
     }
 

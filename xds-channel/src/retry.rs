@@ -122,7 +122,7 @@ impl Retries {
 /// response has begun.
 ///
 /// [mapping]: https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md
-fn code_of_http(status: StatusCode) -> Option<Code> {
+pub(crate) fn code_of_http(status: StatusCode) -> Option<Code> {
     match status {
         StatusCode::OK => None,
         StatusCode::BAD_REQUEST => Some(Code::Internal),

@@ -30,8 +30,9 @@ use crate::{
     endpoint::EndpointConnection,
     load_reports::{CallLoad, ClusterLoad},
     metadata::{set_cookie, set_timeout},
+    metrics::{AttemptMeter, CallMeter, Meters},
     replay::Replay,
-    retry::{AttemptError, PREVIOUS_ATTEMPTS, Retries},
+    retry::{AttemptError, PREVIOUS_ATTEMPTS, Retries, code_of_http},
     routing::ClusterRef,
     state::{ChannelState, WaitMode},
     status::{self, Waiting},
@@ -65,6 +66,8 @@ pub(crate) struct Outgoing {
     trial: PickAttempt,
     /// Connection on which the server refused the request unprocessed.
     refused_by: Option<ConnectionId>,
+    /// Measurement of the current attempt.
+    meter: Option<AttemptMeter>,
 }
 
 impl Outgoing {
@@ -84,6 +87,7 @@ impl Outgoing {
             session: rules.session,
             trial: PickAttempt::First,
             refused_by: None,
+            meter: None,
         }
     }
 
@@ -112,7 +116,12 @@ impl Outgoing {
             uri.authority = Some(authority);
         }
         parts.uri = Uri::from_parts(uri).ok()?;
-        Some(Request::from_parts(parts, self.body.attempt()?))
+        let body = self.body.attempt()?;
+        let body = match &self.meter {
+            Some(meter) => meter.sending(body),
+            None => body,
+        };
+        Some(Request::from_parts(parts, body))
     }
 }
 
@@ -141,9 +150,14 @@ pub(crate) async fn send_with_retries(
     mut outgoing: Outgoing,
     wait_mode: WaitMode,
     awaited: &AwaitedEndpoint,
+    meter: Option<&CallMeter>,
 ) -> Result<(Response<Incoming>, ActiveCall), Status> {
     loop {
+        outgoing.meter = meter.map(CallMeter::start_attempt);
         let sent = send(shared, cluster_ref, &mut outgoing, wait_mode, awaited).await;
+        if let Err(error) = &sent {
+            outgoing.meter.iter_mut().for_each(|it| it.set_status(error.status.code()));
+        }
         let retries = &mut outgoing.retries;
         let pause = match &sent {
             Ok((response, _)) => retries.after_response(response, &mut shared.random()),
@@ -155,6 +169,7 @@ pub(crate) async fn send_with_retries(
             return sent.map_err(|error| error.status);
         };
         drop(sent);
+        outgoing.meter = None;
         awaited.set(None);
         outgoing.trial = PickAttempt::First;
         shared.runtime.sleep(pause).await;
@@ -186,6 +201,9 @@ async fn send(
                 drop(picking);
                 if let Some(found) = found {
                     let address = Arc::clone(&found.connection.address);
+                    if let Some(meter) = &mut outgoing.meter {
+                        meter.set_locality(found.permit.locality(&address));
+                    }
                     awaited.set(Some(Arc::clone(&address)));
                     match try_send(found, outgoing, &cluster, shared.runtime.now()).await? {
                         SendOutcome::Response(mut response, permit, load) => {
@@ -194,8 +212,12 @@ async fn send(
                             }
                             let (cluster_ref, request) =
                                 (Arc::clone(cluster_ref), outgoing.body.clone());
+                            let meters = Meters::of_attempt(
+                                outgoing.meter.take(),
+                                code_of_http(response.status()),
+                            );
                             let mut active =
-                                ActiveCall { permit, load, cluster_ref, request, address };
+                                ActiveCall { permit, load, meters, cluster_ref, request, address };
                             if status::is_end(response.headers()) {
                                 active.note_end(response.headers());
                             }
@@ -207,6 +229,10 @@ async fn send(
                             awaited.set(None);
                             if outgoing.refused_by.replace(by).is_some() {
                                 return Err(why.into());
+                            }
+                            if let Some(meter) = &mut outgoing.meter {
+                                meter.set_status(why.code());
+                                *meter = meter.start_next();
                             }
                             continue;
                         }
@@ -237,6 +263,9 @@ fn pick(
     wait_mode: WaitMode,
 ) -> Result<Option<PickedEndpoint>, AttemptError> {
     let cluster = &picking.cluster;
+    if let Some(meter) = &mut outgoing.meter {
+        meter.set_cluster(cluster.cluster.name.as_str());
+    }
     let fail = |failure: Failure| status::of(&failure, &cluster.note);
     let session = outgoing.session.as_ref();
     let session = session.map(|it| SessionPick::new(it.addresses(), cluster_ref.clock.now()));

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use xds_grpc::runtime::SharedRuntime;
 use xds_routing::Random;
 
-use crate::{routing::Routing, status::Waiting};
+use crate::{metrics::SharedMetrics, routing::Routing, status::Waiting};
 
 /// Request extension for gRPC's wait-for-ready: the call waits instead of failing if something is
 /// not available.
@@ -24,6 +24,9 @@ pub(crate) struct ChannelState {
     /// Random number that hash policies use for the channel (gRFC A42).
     pub(crate) channel_id: u64,
     pub(crate) runtime: SharedRuntime,
+    /// Target of the channel, for metrics.
+    pub(crate) target: Arc<str>,
+    pub(crate) metrics: Option<SharedMetrics>,
 }
 
 impl ChannelState {

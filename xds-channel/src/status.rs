@@ -85,6 +85,11 @@ pub(crate) fn is_end(headers: &HeaderMap) -> bool {
     headers.contains_key(Status::GRPC_STATUS)
 }
 
+/// Returns the status code in these headers or trailers.
+pub(crate) fn code_in(headers: &HeaderMap) -> Option<Code> {
+    headers.get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
+}
+
 /// Returns whether these headers or trailers end a call with `CANCELLED`. Servers use it at the
 /// deadline of a call.
 pub(crate) fn is_cancelled(headers: &HeaderMap) -> bool {

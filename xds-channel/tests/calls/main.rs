@@ -11,6 +11,7 @@ mod failures;
 mod faults;
 mod load_reports;
 mod loads;
+mod metrics;
 mod notes;
 mod order;
 mod policies;
