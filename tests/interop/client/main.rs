@@ -12,6 +12,7 @@
 //! {"command": "dial", "bootstrap": JSON, "target": TARGET}  opens a channel with this bootstrap
 //! {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
 //!     makes calls -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
+//!     with "cookie": TEXT if the response sets one
 //! {"command": "decide", "calls": [...]}                  routes calls without making them
 //! ```
 //!

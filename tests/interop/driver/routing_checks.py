@@ -18,6 +18,7 @@ from driver.routing.explained import expect_explained, expect_shares_explained
 from driver.routing.hashed import HASHED
 from driver.routing.reported import play_reported
 from driver.routing.secured import play_secured
+from driver.routing.sessions import play_sessions
 from driver.routing.tables import CALLS, CLUSTERS, Table, tables, to
 from driver.waiting import eventually, expect
 from driver.xds import TYPE_URLS
@@ -79,11 +80,19 @@ def run(report: PeerReport, run_dir: Path) -> None:
     def over_tls(scenario: Scenario) -> None:
         play_secured(scenario, Stage(scenario, python, client, "caller.py"), workspace.virtual_environment("envoy"))
 
+    def in_sessions(scenario: Scenario) -> None:
+        play_sessions(scenario, Stage(scenario, python, client, "caller.py"))
+
     def reported(scenario: Scenario) -> None:
         play_reported(scenario, Stage(scenario, python, client, "caller.py"))
 
-    scenarios = {"where calls go": body, "where calls go by TLS": over_tls, "load that is reported": reported}
-    play(report, run_dir, {f"{NAME}: {about}": story for about, story in scenarios.items()})
+    scenarios = {
+        "where calls go": body,
+        "where calls go by TLS": over_tls,
+        "where calls of sessions go": in_sessions,
+        "load that is reported": reported,
+    }
+    play(report, run_dir, {f"{NAME}: {title}": story for title, story in scenarios.items()})
 
 
 def _give_each_a_backend(stage: Stage, version: str) -> None:

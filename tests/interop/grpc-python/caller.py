@@ -14,6 +14,7 @@ program obeys JSON commands on standard input:
     {"command": "close"}                                    the channel, and with it all subscriptions
     {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
                                         -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
+                                        with "cookie": TEXT if the response sets one
 
 It ends when its standard input does.
 """
@@ -102,9 +103,16 @@ def _secured(certificate: str, key: str, clients: str | None) -> _Backend:
 def _outcome(channel: grpc.Channel, path: str, metadata: list[list[str]]) -> dict[str, Any]:
     try:
         pairs = [(name, value) for name, value in metadata]
-        return {"port": int(channel.unary_unary(path)(b"", timeout=_PATIENCE, metadata=pairs))}
+        answer, call = channel.unary_unary(path).with_call(b"", timeout=_PATIENCE, metadata=pairs)
+        return {"port": int(answer), **_cookie(call.initial_metadata())}
     except grpc.RpcError as error:
-        return {"code": error.code().value[0]}
+        # A response that consists of trailers has its headers there.
+        return {"code": error.code().value[0], **_cookie(error.trailing_metadata())}
+
+
+def _cookie(metadata: Any) -> dict[str, str]:
+    found = [value for name, value in metadata or () if name == "set-cookie"]
+    return {"cookie": ", ".join(found)} if found else {}
 
 
 def main() -> None:
