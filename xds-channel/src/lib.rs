@@ -34,10 +34,12 @@
 //!
 //! 1. The call waits until the listener, its routes and their clusters are known, or known to be
 //!    missing ([`dependencies`](xds_routing::dependencies)).
-//! 2. A route, a cluster and a timeout are chosen once ([`Router`](xds_routing::router::Router)).
+//! 2. A route, a cluster and a timeout are chosen once ([`Router`](xds_routing::router::Router)). If
+//!    the call has a [session](#sessions), its cookie can choose among the clusters of the route.
 //! 3. The call is delayed or aborted if the listener's fault injection filter requires it.
 //! 4. The call waits until an endpoint of the cluster is ready, or none will be
-//!    ([`Balancer`](xds_routing::balancer::Balancer)). Endpoints whose calls fail too often are
+//!    ([`Balancer`](xds_routing::balancer::Balancer)). The endpoint of a session is used if it can be.
+//!    Endpoints whose calls fail too often are
 //!    ejected for a time if the cluster says so ([gRFC A50][A50]). If weighted round robin needs the
 //!    load of endpoints, a stream of load reports is opened on each connection, or the responses
 //!    contain them ([gRFC A58][A58]).
@@ -45,7 +47,7 @@
 //!    authority is the channel's name or, if the route of a trusted management server says so, the
 //!    host name of the endpoint ([gRFC A81][A81]). The TLS server name does not change.
 //! 6. If the server reports that it has not processed the request, it is sent once more, on another
-//!    connection if there is one. With ring hash, it is sent to the same endpoint.
+//!    connection if there is one. With ring hash or a session, it is sent to the same endpoint.
 //! 7. If the call fails before its response has begun, with a status that the route's retry policy
 //!    names, it is repeated from step 4 after a pause, in at most five attempts ([gRFC A44][A44]). A
 //!    server can state the pause or prevent a retry (`grpc-retry-pushback-ms`). Up to 256 KiB of a
@@ -79,6 +81,50 @@
 //! A cluster's limit of active calls applies to all channels of the process together ([gRFC
 //! A32][A32]). A call above the limit fails with `UNAVAILABLE`.
 //!
+//! # Sessions
+//!
+//! The stateful session filter of the listener, or its override in a route, names a cookie
+//! ([gRFC A55][A55], [gRFC A60][A60]). The value of the cookie contains the addresses of an endpoint
+//! and its cluster. The channel adds `set-cookie` to a response if the request had no cookie for the
+//! endpoint that was used. The application keeps the cookie for as long as its session lasts, and adds
+//! it to further requests:
+//!
+//! ```no_run
+//! use tonic::{Request, Status, metadata::AsciiMetadataValue};
+//! use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+//! use xds_channel::XdsChannel;
+//!
+//! /// Makes a call of the session that `cookie` belongs to, or begins one.
+//! async fn check(
+//!     client: &mut HealthClient<XdsChannel>,
+//!     cookie: &mut Option<AsciiMetadataValue>,
+//! ) -> Result<(), Status> {
+//!     let mut request = Request::new(HealthCheckRequest::default());
+//!     if let Some(cookie) = cookie {
+//!         request.metadata_mut().insert("cookie", cookie.clone());
+//!     }
+//!     let response = client.check(request).await?;
+//!     let set = response.metadata().get("set-cookie").and_then(|set| set.to_str().ok());
+//!     // The name and the value precede the attributes.
+//!     if let Some((pair, _)) = set.and_then(|set| set.split_once(';')) {
+//!         *cookie = pair.parse().ok();
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - The endpoint of a session is used if it is known, its health status is in the cluster's
+//!   `override_host_status` (by default `UNKNOWN` and `HEALTHY`), and it is connected. The call waits
+//!   while it is connecting. Otherwise another endpoint is chosen, and the response sets a new cookie.
+//! - With `DRAINING` in `override_host_status`, a draining endpoint gets the calls of its sessions, and
+//!   no other ones. A session can use endpoints of all priorities, but only of the member of an aggregate
+//!   cluster that serves at the time ([gRFC A75][A75]).
+//! - A connection that only sessions need is made when a call needs it. It is closed if no session has
+//!   used it for the cluster's idle timeout (`common_http_protocol_options.idle_timeout`, by default one
+//!   hour).
+//! - All attempts of a call go to the endpoint of its session. Drop categories and the limit of active
+//!   calls apply. An endpoint that outlier detection has ejected is not used.
+//!
 //! # TLS
 //!
 //! A cluster configures the root certificates for its endpoints, the allowed names in their
@@ -105,8 +151,9 @@
 //!   aggregate cluster it is skipped ([gRFC A75][A75]).
 //! - Cluster specifier plugins: calls with the route fail with `UNAVAILABLE`.
 //! - Load reports to the management server, if the channel has none: load is not reported.
-//! - HTTP filters except the router and fault injection ([gRFC A33][A33]): the listener is rejected
-//!   with the default [`Rules`](xds_routing::Rules) ([gRFC A39][A39]).
+//! - HTTP filters except the router, fault injection ([gRFC A33][A33]) and stateful sessions ([gRFC
+//!   A55][A55]): the listener is rejected with the default [`Rules`](xds_routing::Rules) ([gRFC
+//!   A39][A39]).
 //!
 //! [A27]: https://github.com/grpc/proposal/blob/master/A27-xds-global-load-balancing.md
 //! [A29]: https://github.com/grpc/proposal/blob/master/A29-xds-tls-security.md
@@ -116,7 +163,9 @@
 //! [A44]: https://github.com/grpc/proposal/blob/master/A44-xds-retry.md
 //! [A50]: https://github.com/grpc/proposal/blob/master/A50-xds-outlier-detection.md
 //! [A54]: https://github.com/grpc/proposal/blob/master/A54-restrict-control-plane-status-codes.md
+//! [A55]: https://github.com/grpc/proposal/blob/master/A55-xds-stateful-session-affinity.md
 //! [A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
+//! [A60]: https://github.com/grpc/proposal/blob/master/A60-xds-stateful-session-affinity-weighted-clusters.md
 //! [A64]: https://github.com/grpc/proposal/blob/master/A64-lrs-custom-metrics.md
 //! [A75]: https://github.com/grpc/proposal/blob/master/A75-xds-aggregate-cluster-behavior-fixes.md
 //! [A81]: https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md
