@@ -123,7 +123,7 @@
 //!   used it for the cluster's idle timeout (`common_http_protocol_options.idle_timeout`, by default one
 //!   hour).
 //! - All attempts of a call go to the endpoint of its session. Drop categories and the limit of active
-//!   calls apply. An endpoint that outlier detection has ejected is not used.
+//!   calls apply. An endpoint that outlier detection has ejected keeps its sessions, as in gRPC.
 //!
 //! # TLS
 //!

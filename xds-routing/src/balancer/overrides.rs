@@ -115,8 +115,8 @@ impl Overrides {
         if connections.get(&endpoint.peer).is_none() {
             return OverrideState::Unconnected;
         }
-        let outliers = priority.as_ref().and_then(|it| it.outliers.as_ref());
-        let (id, counters) = match state_of_peer(outliers, connections, &endpoint.peer) {
+        // An ejection does not move sessions (A61).
+        let (id, counters) = match state_of_peer(None, connections, &endpoint.peer) {
             EndpointState::Ready(id, counters) => (id, counters),
             EndpointState::Connecting => return OverrideState::Connecting,
             EndpointState::Failed(_) => return OverrideState::Failed,

@@ -20,6 +20,19 @@ _AGGREGATE = "type.googleapis.com/envoy.extensions.clusters.aggregate.v3.Cluster
 _ROUTER = {"name": "router", "typed_config": {"@type": f"{_FILTERS}.router.v3.Router"}}
 _TIMES = 10
 _USABLE = ["UNKNOWN", "HEALTHY"]
+# Clusters with two backends.
+_WITH_TWO = ("kept", "lost", "healthy", "none")
+_OUTLIERS = {
+    "interval": "0.5s",
+    "base_ejection_time": "600s",
+    "max_ejection_time": "600s",
+    "max_ejection_percent": 20,
+    "enforcing_success_rate": 0,
+    "enforcing_failure_percentage": 100,
+    "failure_percentage_threshold": 50,
+    "failure_percentage_minimum_hosts": 5,
+    "failure_percentage_request_volume": 5,
+}
 
 Outcome = dict[str, Any]
 
@@ -80,7 +93,7 @@ def _routes() -> list[dict[str, Any]]:
         {"match": {"prefix": "/weighted/"}, "route": {"weighted_clusters": weighted}},
         {"match": {"prefix": "/named/"}, "route": {"weighted_clusters": {"clusters": [named]}}},
         {"match": {"prefix": "/retried/"}, "route": {"cluster": "many", "retry_policy": retried}},
-        *(_route(f"/{name}/", name) for name in ("kept", "lost", "healthy", "none", "lower", "twice", "all")),
+        *(_route(f"/{name}/", name) for name in (*_WITH_TWO, "lower", "twice", "ejecting", "all")),
     ]
 
 
@@ -108,10 +121,11 @@ def play_sessions(scenario: Scenario, stage: Stage) -> None:
         with scenario.check(title):
             expect((ours == core) == (case.explained is None), f"ours {ours}, C-core {core}")
     _change(stage, scenario)
+    _eject(stage, scenario)
 
 
 def _change(stage: Stage, scenario: Scenario) -> None:
-    """The backend of a session drains and is removed, in a cluster that allows draining ones and in one that does not."""
+    """The backend of a session drains and is removed, in a cluster that allows draining ones and in another one."""
     first, second, *_ = stage.backends
     for name in ("kept", "lost"):
         for about, ports, status in (
@@ -135,6 +149,22 @@ def _change(stage: Stage, scenario: Scenario) -> None:
             ours, core = (_settled(stage, side, calls) for side in (Side.OURS, Side.CORE))
             with scenario.check(f"a backend of the cluster `{name}` is {about}: its session has {_told(ours)}"):
                 expect(ours == core, f"ours {ours}, C-core {core}")
+
+
+def _eject(stage: Stage, scenario: Scenario) -> None:
+    """The backend of a session is ejected because calls to it fail."""
+    name, second = "ejecting", stage.backends[1]
+    broken = [{"path": f"/{name}/m", "metadata": [["broken", str(second)]]}] * 100
+    for side in BOTH:
+        # Calls without session do not fail any more.
+        eventually(
+            f"{side.value} ejects a backend",
+            lambda side=side: all("port" in it for it in stage.calls(side, broken)),
+        )
+    calls = [{"path": f"/{name}/m", "metadata": [["cookie", _cookie(second, name)]]}] * _TIMES
+    ours, core = (_settled(stage, side, calls) for side in (Side.OURS, Side.CORE))
+    with scenario.check(f"an ejected backend: its session has {_told(ours)}"):
+        expect(ours == core, f"ours {ours}, C-core {core}")
 
 
 def _metadata(case: _Case) -> list[list[str]]:
@@ -285,6 +315,7 @@ def _clusters() -> dict[str, dict[str, Any]]:
         "none": allowing(),
         "lower": {},
         "twice": {},
+        "ejecting": {"outlier_detection": _OUTLIERS},
     }
     clusters = {name: resources.cluster(name, **rest) for name, rest in fields.items()}
     members = {"@type": _AGGREGATE, "clusters": ["one", "two"]}
@@ -300,10 +331,8 @@ def _endpoints(ports: Sequence[int]) -> dict[str, dict[str, Any]]:
         "many": resources.localities("many", [(0, 1, [first, second, third])]),
         "one": resources.endpoints("one", first),
         "two": resources.endpoints("two", second),
-        **{
-            name: resources.localities(name, [(0, 1, [first, second])])
-            for name in ("kept", "lost", "healthy", "none")
-        },
+        **{name: resources.localities(name, [(0, 1, [first, second])]) for name in _WITH_TWO},
+        "ejecting": resources.localities("ejecting", [(0, 1, ports)]),
         "lower": resources.localities("lower", [(0, 1, [first]), (1, 1, [second])]),
         "twice": resources.endpoints("twice", resources.closed_port()),
     }

@@ -95,6 +95,22 @@ fn failing_endpoint_is_ejected_at_the_end_of_the_interval() {
     println!("covers: B33d");
 }
 
+/// Sessions depend on the connection only (A61), and the results of their calls count.
+#[test]
+fn ejected_endpoint_keeps_its_sessions() {
+    let mut driver = driver(failures(), &ALL);
+    calls(&mut driver, &[]);
+    for _ in 0..30 {
+        let (_, mut permit) = driver.pick_session("10.0.0.1:4").expect("an endpoint");
+        permit.set_outcome(CallOutcome::Failure);
+    }
+    driver.after(10);
+    assert_eq!(driver.serving(), without(&[4]));
+    for _ in 0..10 {
+        assert_eq!(driver.pick_session("10.0.0.1:4").expect("an endpoint").0, 4);
+    }
+}
+
 /// Ejections become longer by the base time, up to the maximum. Each interval without one shortens
 /// the next.
 #[test]
