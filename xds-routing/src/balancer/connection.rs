@@ -3,7 +3,7 @@
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
-    string::{String, ToString as _},
+    string::String,
     sync::Arc,
     vec::Vec,
 };
@@ -68,7 +68,7 @@ pub(super) enum ConnectionState {
 pub(super) struct EndpointConnection {
     peer: Peer,
     /// Address of the last connection that was established.
-    address: Option<SocketAddress>,
+    pub(super) address: Option<SocketAddress>,
     pub(super) state: ConnectionState,
     /// Progress of the connection attempt.
     attempt: Attempt,
@@ -97,18 +97,6 @@ impl Connections {
     pub(super) fn get(&self, peer: &Peer) -> Option<(ConnectionId, &EndpointConnection)> {
         let id = *self.by_peer.get(peer)?;
         Some((id, self.by_id.get(&id)?))
-    }
-
-    /// Returns the address that a connection was made to, as text.
-    pub(super) fn address(&self, id: ConnectionId) -> Option<String> {
-        Some(self.by_id.get(&id)?.address.as_ref()?.to_string())
-    }
-
-    /// Returns the index of the address that a connection was made to. Zero if it is not among them.
-    pub(super) fn address_index(&self, id: ConnectionId, addresses: &[SocketAddress]) -> usize {
-        let used = self.by_id.get(&id).and_then(|it| it.address.as_ref());
-        let index = used.and_then(|used| addresses.iter().position(|address| address == used));
-        index.unwrap_or_default()
     }
 
     /// Whether another attempt to connect is due after one that failed.

@@ -1,14 +1,19 @@
 //! Choices of a picker for calls of sessions.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString as _},
+    sync::Arc,
+    vec::Vec,
+};
 
 use xds_core::{ResourceName, Time, proto::Locality};
 
 use super::{
     ConnectionId,
-    connection::Connections,
+    connection::{ConnectionState, Connections},
     limits::{Limits, PickEndpoint},
-    priority::{EndpointState, Priorities, Priority, state_of_peer},
+    priority::{Priorities, Priority},
     session_endpoints::{SessionEndpoint, SessionEndpoints},
 };
 
@@ -112,23 +117,23 @@ impl Overrides {
         priority: Option<&mut Priority>,
         connections: &Connections,
     ) -> OverrideState {
-        if connections.get(&endpoint.peer).is_none() {
+        let Some((id, connection)) = connections.get(&endpoint.peer) else {
             return OverrideState::Unconnected;
-        }
-        // An ejection does not move sessions (A61).
-        let (id, counters) = match state_of_peer(None, connections, &endpoint.peer) {
-            EndpointState::Ready(id, counters) => (id, counters),
-            EndpointState::Connecting => return OverrideState::Connecting,
-            EndpointState::Failed(_) => return OverrideState::Failed,
         };
-        let used = connections.address_index(id, &endpoint.peer.1);
+        // An ejection by outlier detection does not move sessions (A61).
+        match connection.state {
+            ConnectionState::Ready => {}
+            ConnectionState::Connecting => return OverrideState::Connecting,
+            ConnectionState::Failed(_) => return OverrideState::Failed,
+        }
+        let used = endpoint.index_of(connection.address.as_ref());
         self.by_connection.insert(id, (self.states.len(), used));
         let (mut results, mut loads) = (None, None);
         if let Some(priority) = priority {
             results = priority.outliers.as_mut().map(|it| it.results(id));
             loads = priority.members.policy.weighted_by_responses().cloned();
         }
-        OverrideState::Ready(endpoint.ready(id, counters, results, loads))
+        OverrideState::Ready(endpoint.ready(id, &connection.counters, results, loads))
     }
 
     /// Adds the connections of pick first, which have the addresses of several endpoints: each is a
@@ -136,18 +141,24 @@ impl Overrides {
     fn add_shared(&mut self, priority: &Priority, connections: &Connections) {
         let members = priority.members.localities.iter().flat_map(|locality| &locality.endpoints);
         for member in members {
-            let state = state_of_peer(None, connections, &member.peer);
-            let EndpointState::Ready(id, counters) = state else { continue };
-            let Some(address) = connections.address(id) else { continue };
-            let Some(index) = self.endpoints.index(&address) else { continue };
+            let Some((id, connection)) = connections.get(&member.peer) else { continue };
+            let (ConnectionState::Ready, Some(address)) = (&connection.state, &connection.address)
+            else {
+                continue;
+            };
+            let Some(index) = self.endpoints.index(&address.to_string()) else { continue };
             let Some(endpoint) = self.endpoints.list.get(index) else { continue };
-            let used = connections.address_index(id, &endpoint.peer.1);
-            self.by_connection.insert(id, (index, used));
-            let ready = endpoint.ready(id, counters, None, None);
+            self.by_connection.insert(id, (index, endpoint.index_of(Some(address))));
+            let ready = endpoint.ready(id, &connection.counters, None, None);
             if let Some(state) = self.states.get_mut(index) {
                 *state = OverrideState::Ready(ready);
             }
         }
+    }
+
+    /// Returns the cluster of the endpoints.
+    pub(super) fn cluster(&self) -> Option<&ResourceName> {
+        self.limits.as_ref().map(|limits| &limits.cluster)
     }
 
     /// Chooses an endpoint for a call, by the addresses in its cookie.

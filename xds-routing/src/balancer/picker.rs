@@ -405,12 +405,12 @@ impl Picker {
     }
 
     /// Returns the cluster whose endpoints receive calls and whose limits apply: a member, if the
-    /// cluster of the balancer is an aggregate. Returns `None` while calls wait or fail.
+    /// cluster of the balancer is an aggregate. Returns `None` while all calls wait or fail.
     #[must_use]
     pub fn cluster(&self) -> Option<&ResourceName> {
         match &self.0.choice {
             Choice::Ready(_, limits, _) => Some(&limits.cluster),
-            Choice::Queue | Choice::Fail(_) => None,
+            Choice::Queue | Choice::Fail(_) => self.0.overrides.as_ref()?.cluster(),
         }
     }
 

@@ -331,16 +331,7 @@ pub(super) fn endpoint_state<'a>(
     connections: &'a Connections,
     member: &Member,
 ) -> EndpointState<'a> {
-    state_of_peer(outliers, connections, &member.peer)
-}
-
-/// Returns the state of the endpoint with these addresses.
-pub(super) fn state_of_peer<'a>(
-    outliers: Option<&Outliers>,
-    connections: &'a Connections,
-    peer: &Peer,
-) -> EndpointState<'a> {
-    let Some((id, connection)) = connections.get(peer) else {
+    let Some((id, connection)) = connections.get(&member.peer) else {
         return EndpointState::Connecting;
     };
     match &connection.state {

@@ -21,6 +21,7 @@ use super::{
     limits::PickEndpoint,
     priority::{Member, Priorities},
 };
+use crate::scalars::SocketAddress;
 
 use crate::cluster::WeightedRoundRobin;
 
@@ -148,6 +149,12 @@ impl SessionEndpoints {
 }
 
 impl SessionEndpoint {
+    /// Returns the index of the address that a connection uses. Zero if it is not among them.
+    pub(super) fn index_of(&self, used: Option<&SocketAddress>) -> usize {
+        let index = used.and_then(|used| self.peer.1.iter().position(|address| address == used));
+        index.unwrap_or_default()
+    }
+
     /// Returns the addresses, separated by commas. The one at `first`, which the connection uses, is
     /// the first.
     pub(super) fn address_list(&self, first: usize) -> String {
