@@ -63,6 +63,11 @@
 //! are made when a route refers to a cluster. When no route refers to it any more, they end with
 //! their last calls.
 //!
+//! # Metrics
+//!
+//! [`ChannelOptions::with_metrics`] sets a receiver of the measurements of calls and of their attempts:
+//! their number, times, sizes and statuses, by method, locality and cluster ([gRFC A66][A66]).
+//!
 //! # Failures of calls
 //!
 //! - **`UNAVAILABLE`** is the usual status, also for a lost connection. The message contains the
@@ -167,6 +172,7 @@
 //! [A58]: https://github.com/grpc/proposal/blob/master/A58-client-side-weighted-round-robin-lb-policy.md
 //! [A60]: https://github.com/grpc/proposal/blob/master/A60-xds-stateful-session-affinity-weighted-clusters.md
 //! [A64]: https://github.com/grpc/proposal/blob/master/A64-lrs-custom-metrics.md
+//! [A66]: https://github.com/grpc/proposal/blob/master/A66-otel-stats.md
 //! [A75]: https://github.com/grpc/proposal/blob/master/A75-xds-aggregate-cluster-behavior-fixes.md
 //! [A81]: https://github.com/grpc/proposal/blob/master/A81-xds-authority-rewriting.md
 //! [A85]: https://github.com/grpc/proposal/blob/master/A85-lrs-custom-metrics-changes.md

@@ -13,12 +13,15 @@
 //! {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
 //!     makes calls -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
 //!     with "cookie": TEXT if the response sets one
+//! {"command": "metrics"}                                 metrics of these calls
+//!     -> {"event": "metrics", "points": [{"name": N, "labels": {...}, "count": N, "sum": N}, ...]}
 //! {"command": "decide", "calls": [...]}                  routes calls without making them
 //! ```
 //!
 //! Notices are printed as JSON events, one per line. The program exits at the end of its input.
 
 mod calls;
+mod metrics;
 mod routing;
 
 use core::{future::poll_fn, pin::pin, task::Poll};
@@ -40,7 +43,10 @@ use xds_core::client::{ClientConfig, InvalidWatch, Node, Notice, ServerAddress};
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
 use xds_tokio::{ClientHandle, ClientOptions, Tokio, Watch, client, load_reports::LoadReports};
 
-use self::routing::{CallToMake, Routing};
+use self::{
+    metrics::Measured,
+    routing::{CallToMake, Routing},
+};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
@@ -55,6 +61,7 @@ enum Command {
         names: BTreeMap<String, BTreeSet<String>>,
     },
     Close,
+    Metrics,
     Follow {
         authority: String,
     },
@@ -117,6 +124,7 @@ struct Application {
     channel: Option<XdsChannel>,
     routing: Option<Routing>,
     providers: BTreeMap<String, WatchedFiles>,
+    measured: Measured,
 }
 
 impl Application {
@@ -126,6 +134,10 @@ impl Application {
             Command::Want { names } => self.want(&names),
             Command::Close => {
                 self.watches.clear();
+                Ok(())
+            }
+            Command::Metrics => {
+                println!("{}", json!({ "event": "metrics", "points": self.measured.points() }));
                 Ok(())
             }
             Command::Follow { authority } => self.follow(&authority),
@@ -160,6 +172,7 @@ impl Application {
         let client = self.client.clone().ok_or_else(|| misuse("nothing is open"))?;
         let loads = LoadReports::new(Tokio, Node::new("node-1"), ClientOptions::default());
         let options = ChannelOptions::new("node-1").with_listener("svc").with_load_reports(loads);
+        let options = options.with_metrics(self.measured.clone());
         let options = self.providers.iter().fold(options, |options, (name, files)| {
             options.with_certificate_provider(name.as_str(), files.to_tls())
         });

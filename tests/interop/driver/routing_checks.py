@@ -16,6 +16,7 @@ from driver.differential.stage import BOTH, Side, Stage
 from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
 from driver.routing.explained import expect_explained, expect_shares_explained
 from driver.routing.hashed import HASHED
+from driver.routing.measured import play_measured
 from driver.routing.reported import play_reported
 from driver.routing.secured import play_secured
 from driver.routing.sessions import play_sessions
@@ -86,11 +87,15 @@ def run(report: PeerReport, run_dir: Path) -> None:
     def reported(scenario: Scenario) -> None:
         play_reported(scenario, Stage(scenario, python, client, "caller.py"))
 
+    def measured(scenario: Scenario) -> None:
+        play_measured(scenario, Stage(scenario, workspace.virtual_environment("observability"), client, "measured.py"))
+
     scenarios = {
         "where calls go": body,
         "where calls go by TLS": over_tls,
         "where calls of sessions go": in_sessions,
         "load that is reported": reported,
+        "what is measured of calls": measured,
     }
     play(report, run_dir, {f"{NAME}: {title}": story for title, story in scenarios.items()})
 

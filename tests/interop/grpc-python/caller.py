@@ -26,7 +26,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ from xds.data.orca.v3 import orca_load_report_pb2
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from channel import open_channel, say  # noqa: E402
 
+# Further commands without arguments, by name.
+COMMANDS: dict[str, Callable[[], None]] = {}
 _BACKENDS = 5
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 # A service of load reports, and its pause between two.
@@ -131,6 +133,9 @@ def main() -> None:
         if words["command"] == "secure":
             backends.append(_secured(words["certificate"], words["key"], words["clients"]))
             say(event="secured", port=backends[-1].port)
+            continue
+        if words["command"] in COMMANDS:
+            COMMANDS[words["command"]]()
             continue
         assert channel is not None
         if words["command"] == "close":

@@ -12,6 +12,7 @@ import enum
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from driver import workspace
 from driver.checks import Scenario
@@ -128,6 +129,14 @@ class Stage:
         _tell(client, command="secure", clients=str(clients.certificate) if clients else None, **paths)
         secured = client.wait_event("secured", lambda event: event["event"] == "secured", mark)
         return int(secured["port"])
+
+    def metrics(self, side: Side) -> list[dict[str, Any]]:
+        """The metrics that a client has of its calls: points with a name, labels, a count and a sum."""
+        client = self._clients[side]
+        mark = len(client.events)
+        _tell(client, command="metrics")
+        told = client.wait_event("metrics", lambda event: event["event"] == "metrics", mark)
+        return list(told["points"])
 
     def reports(self, side: Side, server: str = "a") -> list[Event]:
         """The messages of a client on its streams of load reports."""
