@@ -37,8 +37,9 @@ impl<'a> SessionPick<'a> {
 /// Request of a call of a session, for [`Balancer::handle_session`](super::Balancer::handle_session).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRequest {
-    /// Address of the endpoint that the call waits for. `None` if it needs a picker for sessions.
-    pub(super) connect: Option<String>,
+    /// Cluster and address of the endpoint that the call waits for. `None` if it needs a picker for
+    /// sessions.
+    pub(super) connect: Option<(ResourceName, String)>,
 }
 
 /// Endpoints of the current cluster for calls of sessions.
@@ -164,25 +165,27 @@ impl Overrides {
     /// Chooses an endpoint for a call, by the addresses in its cookie.
     pub(super) fn choose(&self, session: &SessionPick<'_>) -> Override<'_> {
         let (mut is_connecting, mut unconnected) = (false, None);
+        let Some(limits) = &self.limits else { return Override::None };
         for address in session.addresses.split(',') {
             let Some(index) = self.endpoints.index(address) else { continue };
             if !self.endpoints.list.get(index).is_some_and(|it| it.is_allowed) {
                 continue;
             }
-            match (self.states.get(index), &self.limits) {
-                (Some(OverrideState::Ready(endpoint)), Some(limits)) => {
+            match self.states.get(index) {
+                Some(OverrideState::Ready(endpoint)) => {
                     return Override::Endpoint(endpoint, limits);
                 }
-                (Some(OverrideState::Connecting), _) => is_connecting = true,
-                (Some(OverrideState::Unconnected), _) => {
-                    unconnected = unconnected.or(Some(address))
-                }
-                _ => {}
+                Some(OverrideState::Connecting) => is_connecting = true,
+                Some(OverrideState::Unconnected) => unconnected = unconnected.or(Some(address)),
+                Some(OverrideState::Failed) | None => {}
             }
         }
         match unconnected {
             _ if is_connecting => Override::Queue,
-            Some(address) => Override::Request(SessionRequest { connect: Some(address.into()) }),
+            Some(address) => {
+                let connect = Some((limits.cluster.clone(), address.into()));
+                Override::Request(SessionRequest { connect })
+            }
             None => Override::None,
         }
     }

@@ -58,8 +58,8 @@ impl Sessions {
         let clusters =
             self.clusters.get_or_insert_with(|| of_priorities(priorities, &BTreeMap::new()));
         self.is_changed = true;
-        let Some(address) = &request.connect else { return };
-        for endpoint in clusters.values().filter_map(|cluster| cluster.get(address)) {
+        let Some((cluster, address)) = &request.connect else { return };
+        if let Some(endpoint) = clusters.get(cluster).and_then(|cluster| cluster.get(address)) {
             endpoint.use_at(now);
             connections.add(&endpoint.peer);
         }

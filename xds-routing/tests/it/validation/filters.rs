@@ -180,6 +180,7 @@ fn unimplemented_filter_is_unknown() {
     let mut rules = Rules::default();
     assert!(of_client(any(SESSION, vec![]), &rules).is_ok());
     assert!(of_route("f", any(SESSION_OVERRIDE, vec![]), &rules).is_ok());
+    assert!(why(of_server(any(SESSION, vec![]))).ends_with("is not supported on this side"));
     for url in [SESSION, SESSION_OVERRIDE] {
         rules.http_filters.remove(url);
     }
