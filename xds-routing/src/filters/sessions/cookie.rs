@@ -44,12 +44,7 @@ impl SessionCookie {
     #[must_use]
     pub fn applies_to(&self, path: &str) -> bool {
         match path.strip_prefix(&*self.path) {
-            Some(rest) => {
-                self.path.is_empty()
-                    || self.path.ends_with('/')
-                    || rest.is_empty()
-                    || rest.starts_with('/')
-            }
+            Some(rest) => self.path.ends_with('/') || rest.is_empty() || rest.starts_with('/'),
             None => false,
         }
     }
