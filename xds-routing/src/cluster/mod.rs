@@ -41,8 +41,8 @@ pub struct Cluster {
     pub outliers: Option<OutlierDetection>,
     /// TLS for connections to endpoints. `None` means no TLS (gRFC A29).
     pub tls: Option<TlsContext>,
-    /// Time after its last call of a session for which a connection that only sessions need is kept.
-    /// Default: one hour.
+    /// Time for which a connection that only sessions need is kept after the last call of a session. The
+    /// balancer keeps it for at least five seconds. Default: one hour.
     ///
     /// Connections that the LB policy needs are not closed when they are idle (gRFC A75). The idle
     /// timeouts of routes and of the HTTP connection manager are for proxies and are not read.
