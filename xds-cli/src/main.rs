@@ -51,10 +51,12 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser as _;
+use clap::{ColorChoice, Parser as _};
 use tokio::{runtime::Handle, select, task::spawn_blocking};
 
-use crate::{failure::Failure, stop::Signals, style::Style, text::escaped_lines};
+use crate::{
+    failure::Failure, output::logging::LogFormat, stop::Signals, style::Style, text::escaped_lines,
+};
 
 /// Allocator. Simulations allocate many short-lived objects; the default allocator takes a sixth of
 /// their time.
@@ -88,7 +90,7 @@ fn main() -> ExitCode {
             Err(failure) => {
                 if !failure.is_silent() {
                     let text = escaped_lines(&failure.to_string());
-                    output::print_to_stderr(&format!("xds: {text}"));
+                    output::print_failure(&format!("xds: {text}"));
                 }
                 failure.exit_code()
             }
@@ -185,21 +187,25 @@ async fn run(cli: args::Cli) -> Result<(), Failure> {
             output::logging::Quietest::Warnings
         }
     };
-    output::logging::init(quietest, cli.verbose, cli.color);
+    let color = match cli.log_format {
+        LogFormat::Text => cli.color,
+        LogFormat::Json => ColorChoice::Never,
+    };
+    output::logging::init(quietest, cli.verbose, color, cli.log_format);
     schema::extend(cli.command.descriptors())?;
     match cli.command {
-        args::Command::Demo(args) => commands::demo::run(&args, cli.color).await,
-        args::Command::Serve(args) => commands::serve::run(*args, cli.color).await,
-        args::Command::Watch(args) => commands::watch::run(args, cli.color).await,
-        args::Command::Get(args) => commands::get::run(args, cli.color).await,
-        args::Command::Status(args) => commands::status::run(args, cli.color).await,
-        args::Command::Check(args) => commands::check::run(args, cli.color).await,
-        args::Command::Compat(args) => commands::compat::run(args, cli.color),
+        args::Command::Demo(args) => commands::demo::run(&args, color).await,
+        args::Command::Serve(args) => commands::serve::run(*args, color).await,
+        args::Command::Watch(args) => commands::watch::run(args, color).await,
+        args::Command::Get(args) => commands::get::run(args, color).await,
+        args::Command::Status(args) => commands::status::run(args, color).await,
+        args::Command::Check(args) => commands::check::run(args, color).await,
+        args::Command::Compat(args) => commands::compat::run(args, color),
         args::Command::Convert(args) => commands::convert::run(&args),
         args::Command::Rollout(command) => commands::rollout::run(&command).await,
-        args::Command::Route(command) => commands::route::run(command, cli.color).await,
+        args::Command::Route(command) => commands::route::run(command, color).await,
         args::Command::Load(args) => commands::load::run(args).await,
-        args::Command::Sim(command) => commands::sim::run(command, cli.color),
+        args::Command::Sim(command) => commands::sim::run(command, color),
         #[cfg(feature = "etcd")]
         args::Command::Apply(args) => commands::etcd::apply(&args).await,
         #[cfg(feature = "etcd")]

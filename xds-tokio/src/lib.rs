@@ -253,7 +253,8 @@ pub mod client {
 /// TLS and call credentials: see [`xds_grpc::credentials`].
 pub mod credentials {
     pub use xds_grpc::credentials::{
-        ClientCertificates, Credentials, CredentialsError, FileContent, ServerCredentials,
+        ClientCertificates, Credentials, CredentialsError, ExpiringFile, FileContent,
+        ServerCredentials,
     };
 }
 

@@ -60,6 +60,7 @@ pub(crate) use self::{
     etcd::EtcdAddress,
     store::{ApplyArgs, PullArgs, RegisterArgs},
 };
+use crate::output::logging::LogFormat;
 
 /// Serve, watch and check xDS resources, the configuration of proxies and gRPC clients.
 #[derive(Debug, Parser)]
@@ -73,6 +74,11 @@ pub(crate) struct Cli {
     /// The environment variable RUST_LOG, if set, overrides this option.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// Form of the log and of other texts on standard error. With json, each line is an object with
+    /// "timestamp", "level" and "message".
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
 
     /// Colour the output, also help and errors.
     ///

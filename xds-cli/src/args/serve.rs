@@ -149,6 +149,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,
 
+    /// Time in which clients are disconnected after a signal, or at the end of --for. The ends of
+    /// their streams are spread over it, so that clients do not reach the next server all at once. A
+    /// second signal ends the server at once.
+    ///
+    /// New streams are refused meanwhile, health checks get NOT_SERVING, and changes of the
+    /// resources are not served.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms")]
+    pub(crate) drain_time: Duration,
+
     /// Output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: ServeOutput,
@@ -375,7 +384,21 @@ fn parse_mode(text: &str) -> Result<u32, InvalidMode> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn unit_of_systemd_waits_longer_than_the_server_drains() {
+        let unit = include_str!("../../../deploy/systemd/xds-serve.service");
+        let value = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let command = value("ExecStart=/usr/local/bin/").split(' ');
+        let Command::Serve(args) = Cli::try_parse_from(command).unwrap().command else {
+            panic!("another command")
+        };
+        assert!(args.drain_time < parse_duration(value("TimeoutStopSec=")).unwrap());
+    }
 
     #[test]
     fn socket_mode_argument_is_octal() {

@@ -6,7 +6,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use clap::ColorChoice;
+use clap::{ColorChoice, ValueEnum};
+use serde_json::json;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::{
     EnvFilter, Layer,
@@ -15,7 +16,7 @@ use tracing_subscriber::{
 };
 
 use super::Stderr;
-use crate::style::Style;
+use crate::{style::Style, text::timestamp};
 
 /// Log level without `-v`.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +25,17 @@ pub(crate) enum Quietest {
     Warnings,
 }
 
+/// Form of the texts on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line: `timestamp` (RFC 3339, UTC), `level`, `message` and other fields.
+    Json,
+}
+
 /// Starts logging. `RUST_LOG` selects the level if it is set, otherwise the number of `-v`.
-pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
+pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice, format: LogFormat) {
     let directives = env::var(EnvFilter::DEFAULT_ENV).ok().filter(|var| !var.trim().is_empty());
     let default = match (quietest, verbose) {
         (Quietest::Errors, 0) => "error",
@@ -38,14 +48,42 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
     let widest = if verbose == 0 { LINE } else { usize::MAX };
     let style = Style::of(color, &io::stderr());
     let reported = ReportedFailures { are_logged: verbose > 0 || directives.is_some() };
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(directives.as_deref().unwrap_or(default)))
-        .with_ansi(style.is_on())
-        .with_target(false)
-        .with_writer(move || Lines { widest, style })
-        .finish()
-        .with(reported)
-        .init();
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(directives.as_deref().unwrap_or(default)));
+    match format {
+        LogFormat::Text => lines
+            .with_ansi(style.is_on())
+            .with_target(false)
+            .with_writer(move || Lines { widest, style })
+            .finish()
+            .with(reported)
+            .init(),
+        LogFormat::Json => {
+            IS_JSON.store(true, Ordering::Relaxed);
+            lines.json().flatten_event(true).with_writer(|| Stderr).finish().with(reported).init();
+        }
+    }
+}
+
+/// Whether the log format is [`LogFormat::Json`].
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Severity of a text that is printed outside the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Severity {
+    Warning,
+    Error,
+}
+
+/// Returns a text as a line of the log if the format is [`LogFormat::Json`], otherwise `None`.
+pub(super) fn json_line(severity: Severity, text: &str) -> Option<String> {
+    let level = match severity {
+        // Lines about the input begin with their severity.
+        Severity::Warning if !text.starts_with("error") => "WARN",
+        Severity::Warning | Severity::Error => "ERROR",
+    };
+    let line = || json!({ "timestamp": timestamp(), "level": level, "message": text.trim_end() });
+    IS_JSON.load(Ordering::Relaxed).then(|| line().to_string())
 }
 
 /// Whether the command itself reports the failures of its client.

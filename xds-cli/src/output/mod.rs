@@ -29,6 +29,7 @@ use tokio::{
 };
 
 pub(crate) use self::layout::Layout;
+use self::logging::Severity;
 use self::queue::{Queue, Unwritten};
 use crate::{
     failure::Failure,
@@ -146,11 +147,22 @@ pub(crate) async fn reader_gone() -> Failure {
     Failure::Output(stdout().queue.failed().await)
 }
 
-/// Prints an error or a warning to standard error, folded if it is a terminal. It is dropped if the
-/// queue is full.
+/// Prints a note, a warning or an error about a part of the input to standard error, folded if it is
+/// a terminal. It is dropped if the queue is full.
 pub(crate) fn print_to_stderr(lines: &str) {
+    print_as(Severity::Warning, lines);
+}
+
+/// Prints the reason for which the command ends to standard error, like [`print_to_stderr`].
+pub(crate) fn print_failure(failure: &str) {
+    print_as(Severity::Error, failure);
+}
+
+fn print_as(severity: Severity, lines: &str) {
     STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
-    let _ = stderr().offer(whole_lines(&Layout::of_stderr().fold(lines)).into_bytes());
+    let json = logging::json_line(severity, lines);
+    let lines = json.unwrap_or_else(|| Layout::of_stderr().fold(lines).into_owned());
+    let _ = stderr().offer(whole_lines(&lines).into_bytes());
 }
 
 /// Returns the number of texts for standard error so far, errors, warnings and log lines.

@@ -26,6 +26,7 @@ mod route;
 mod secured;
 mod serve;
 mod serve_transports;
+mod service;
 #[cfg(feature = "etcd")]
 mod shared_rollouts;
 mod signals;

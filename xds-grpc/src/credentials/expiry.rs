@@ -5,26 +5,35 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use tracing::warn;
 use webpki::{EndEntityCert, KeyUsage};
 
+/// File of a server's credentials that expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ExpiringFile {
+    /// The server's own certificate.
+    Certificate,
+    /// Root certificates for client certificates. An expired one is still trusted.
+    ClientAuthority,
+    /// Certificate revocation lists. An expired one is still used.
+    RevocationList,
+}
+
 /// Time at which a file expires.
 #[derive(Debug)]
 pub(super) struct Expiry {
     file: PathBuf,
-    kind: Kind,
+    pub(super) kind: ExpiringFile,
     /// Seconds since 1970.
     at: u64,
     is_reported: AtomicBool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Certificate,
-    RevocationList,
 }
 
 impl Expiry {
@@ -33,13 +42,30 @@ impl Expiry {
     pub(super) fn of_certificate(file: &Path, certificate: &CertificateDer<'_>) -> Option<Self> {
         let at = not_after(certificate)?;
         let is_reported = AtomicBool::new(at < UnixTime::now().as_secs());
-        Some(Self { file: file.to_owned(), kind: Kind::Certificate, at, is_reported })
+        Some(Self { file: file.to_owned(), kind: ExpiringFile::Certificate, at, is_reported })
+    }
+
+    /// Returns when a root certificate expires; `None` if it is not valid X.509. An expired one is not
+    /// reported, because it is still trusted.
+    pub(super) fn of_root(file: &Path, certificate: &CertificateDer<'_>) -> Option<Self> {
+        let at = not_after(certificate)?;
+        Some(Self {
+            file: file.to_owned(),
+            kind: ExpiringFile::ClientAuthority,
+            at,
+            is_reported: true.into(),
+        })
     }
 
     /// Returns when a revocation list expires; `None` if it does not state that.
     pub(super) fn of_list(file: &Path, list: &CertificateRevocationListDer<'_>) -> Option<Self> {
         let (at, is_reported) = (next_update(list)?, AtomicBool::new(false));
-        Some(Self { file: file.to_owned(), kind: Kind::RevocationList, at, is_reported })
+        Some(Self { file: file.to_owned(), kind: ExpiringFile::RevocationList, at, is_reported })
+    }
+
+    /// Returns the time at which the file expires; `None` if it exceeds the range of the clock.
+    pub(super) fn at(&self) -> Option<SystemTime> {
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.at))
     }
 
     /// Warns if the file has expired, once.
@@ -49,10 +75,11 @@ impl Expiry {
         }
         let file = self.file.display();
         match self.kind {
-            Kind::Certificate => {
+            ExpiringFile::ClientAuthority => {}
+            ExpiringFile::Certificate => {
                 warn!(%file, "the certificate has expired, so peers may refuse it: renew it");
             }
-            Kind::RevocationList => warn!(
+            ExpiringFile::RevocationList => warn!(
                 %file,
                 "the certificate revocation list (CRL) has expired, so it may lack certificates that were \
                  revoked since: renew it"

@@ -10,7 +10,7 @@
 //! | `tls.rs` | the rustls configuration of a client |
 //! | `server.rs` | the rustls configuration of a server |
 //! | `pem.rs` | parsing of certificates and keys |
-//! | `expiry.rs` | warnings about files of a server that have expired |
+//! | `expiry.rs` | times at which files of a server expire, and warnings after them |
 //! | `source.rs` | reloading of files with the last valid contents as fallback |
 //! | `token.rs` | tokens from files |
 //! | `crypto.rs` | the cryptography of TLS |
@@ -43,6 +43,7 @@ use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 pub use self::{
     crypto::crypto_provider,
     error::CredentialsError,
+    expiry::ExpiringFile,
     file_content::FileContent,
     pem::{load_identity, load_roots},
     server::{ClientCertificates, ServerCredentials},

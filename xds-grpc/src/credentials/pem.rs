@@ -110,7 +110,7 @@ pub(super) fn parse_revocation_lists(
 }
 
 /// Parses certificates. At least one is required, and all must be valid PEM.
-fn certificates(
+pub(super) fn certificates(
     path: &Path,
     content: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {

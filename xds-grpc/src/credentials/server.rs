@@ -1,7 +1,12 @@
 //! TLS credentials of a server: certificate, private key, and trusted client certificates.
 
 use core::time::Duration;
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use rustls::{
     RootCertStore, ServerConfig,
@@ -12,9 +17,12 @@ use xds_bootstrap::IdentityFiles;
 use super::{
     crypto::crypto_provider,
     error::CredentialsError,
-    expiry::Expiry,
+    expiry::{ExpiringFile, Expiry},
     files,
-    pem::{bad_identity, parse_identity, parse_revocation_lists, parse_roots, read_identity},
+    pem::{
+        bad_identity, certificates, parse_identity, parse_revocation_lists, parse_roots,
+        read_identity,
+    },
     source::{FileSource, Files},
 };
 use crate::{grpc::ALPN_HTTP2, runtime::SharedRuntime};
@@ -94,6 +102,20 @@ impl ServerCredentials {
         self.current(None).await.map(drop)
     }
 
+    /// Returns the earliest time at which a file of each kind expires, in the contents that are in use.
+    /// The list is empty until the files have been read.
+    #[must_use]
+    pub fn expiries(&self) -> Vec<(ExpiringFile, SystemTime)> {
+        let mut earliest = BTreeMap::<ExpiringFile, SystemTime>::new();
+        let loaded = self.0.loaded();
+        for expiry in loaded.iter().flat_map(|loaded| &loaded.expiries) {
+            let Some(at) = expiry.at() else { continue };
+            let first = earliest.entry(expiry.kind).or_insert(at);
+            *first = at.min(*first);
+        }
+        earliest.into_iter().collect()
+    }
+
     pub(crate) async fn current(
         &self,
         runtime: Option<&SharedRuntime>,
@@ -164,6 +186,9 @@ impl Files for ServerFiles {
         let config = match (&self.clients, &contents.clients) {
             (Some((path, policy)), Some(content)) => {
                 let roots: Arc<RootCertStore> = Arc::new(parse_roots(path, content)?);
+                expiries.extend(
+                    certificates(path, content)?.iter().filter_map(|it| Expiry::of_root(path, it)),
+                );
                 let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
                 for (path, content) in self.revocation_lists.iter().zip(&contents.revocation_lists)
                 {

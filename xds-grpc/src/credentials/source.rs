@@ -104,6 +104,11 @@ impl<F: Files> FileSource<F> {
         self.read_lock.run(runtime, move || source.load_after(before, now)).await
     }
 
+    /// Returns the last valid contents; `None` before the first read.
+    pub(super) fn loaded(&self) -> Option<Arc<F::Loaded>> {
+        locked(&self.latest).loaded.clone()
+    }
+
     fn previous(&self) -> Option<Arc<F::Config>> {
         let latest = locked(&self.latest);
         latest.loaded.as_ref().map(|loaded| Arc::clone(F::config(loaded)))

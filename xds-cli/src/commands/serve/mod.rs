@@ -14,6 +14,7 @@ mod redraw;
 mod rejections;
 mod rollouts;
 mod served_files;
+mod service_manager;
 mod setup;
 mod status;
 mod table;
@@ -28,10 +29,13 @@ use tokio::{
     time::{Duration, timeout},
 };
 use tonic::service::Routes;
-use xds_core::{rollout::RolloutPhase, server::DrainPlan};
+use xds_core::rollout::RolloutPhase;
 use xds_format::has_sensitive_fields;
 use xds_rest::GatewayOptions;
-use xds_tokio::{ManagementServer, ServerHandle, csds::ServerCsdsService, server::AllowSans};
+use xds_tokio::{
+    ManagementServer, ServerHandle, credentials::ServerCredentials, csds::ServerCsdsService,
+    server::AllowSans,
+};
 
 use self::{
     events::{ServeEvent, ServePrinter},
@@ -42,7 +46,8 @@ use self::{
     ndjson::ServeNdjson,
     origin::{OpenedSource, open_source, subdirectories},
     redraw::Redraw,
-    setup::{allowed_sans, server_config, server_options},
+    service_manager::ServiceManager,
+    setup::{allowed_sans, credentials, drain_plan, server_config, server_options},
     status::Status,
     table::Table,
 };
@@ -66,7 +71,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     args.check()?;
     let mut printer = printer(&args, color);
     let mut loads = LoadReports::new(&args);
-    let Prepared { server, source, follow, mut rollouts, metrics, allowed } =
+    let Prepared { server, source, follow, mut rollouts, metrics, allowed, credentials } =
         prepare(&args, &mut *printer, &loads).await?;
     #[cfg(any(feature = "etcd", feature = "kube"))]
     let (follow, writer) = {
@@ -100,8 +105,11 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         source: metrics,
         rollouts: counts,
         loads: loads.collector.clone(),
+        credentials,
     };
     let (mut serving, services) = serve(&args, &server, listeners, allowed, reporter);
+    let mut service_manager = ServiceManager::new(args.source.clone());
+    service_manager.note(&first);
 
     let mut is_printing = true;
     let ended = loop {
@@ -115,6 +123,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 if let Err(failed) = print_reload(&args.source, &mut *printer, &reload) {
                     break Err(failed);
                 }
+                service_manager.note(&reload);
                 let is_changed =
                     reload.applied.is_some() || reload.readiness == Some(ReadinessChange::Ready);
                 if is_changed
@@ -164,12 +173,13 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
             },
         }
     };
+    service_manager.stopping();
     let leave = async {
         if let Some(rollouts) = &rollouts {
             rollouts.leave().await;
         }
     };
-    join(leave, shut_down(&handle, serving, services)).await;
+    join(leave, shut_down(&handle, args.drain_time, serving, services)).await;
     ended
 }
 
@@ -197,6 +207,7 @@ struct Prepared {
     rollouts: Option<RolloutObserver>,
     metrics: Arc<SourceMetrics>,
     allowed: Option<AllowSans>,
+    credentials: Option<ServerCredentials>,
 }
 
 async fn prepare(
@@ -207,8 +218,10 @@ async fn prepare(
     let views = follow_views(args, printer).await?;
     let selection = views.as_ref().map(|views| Arc::clone(views.selection()));
     let settings = rollouts::settings(args, printer)?;
+    let credentials = credentials(&args.tls).await?;
+    let loads = loads.collector.clone();
     let options =
-        server_options(args, selection, settings.as_ref(), loads.collector.clone()).await?;
+        server_options(args, selection, settings.as_ref(), loads, credentials.clone()).await?;
     let source = open_source(args).await?;
     let metrics = Arc::<SourceMetrics>::default();
     let server = Arc::new(ManagementServer::start(server_config(args), options));
@@ -229,7 +242,7 @@ async fn prepare(
         metrics: Arc::clone(&metrics),
     };
     let allowed = allowed_sans(&args.tls)?;
-    Ok(Prepared { server, source, follow, rollouts: observer, metrics, allowed })
+    Ok(Prepared { server, source, follow, rollouts: observer, metrics, allowed, credentials })
 }
 
 /// Reads the file of views, and begins to watch it.
@@ -340,12 +353,16 @@ fn serve(
     (tokio::spawn(server.serve(listener)), services)
 }
 
-/// Ends the server.
-async fn shut_down(handle: &ServerHandle, mut serving: Serving, mut services: Vec<Serving>) {
+/// Ends the server within this time.
+async fn shut_down(
+    handle: &ServerHandle,
+    limit: Duration,
+    mut serving: Serving,
+    mut services: Vec<Serving>,
+) {
     // Clients are notified of the shutdown, so that they connect to another server at once (M14).
-    let plan = DrainPlan::new(ANSWER_TIME);
-    let _ = timeout(SHUTDOWN_LIMIT, async {
-        handle.drain(plan).await;
+    let _ = timeout(limit, async {
+        handle.drain(drain_plan(limit)).await;
         (&mut serving).await
     })
     .await;
@@ -372,11 +389,6 @@ async fn start_export(
     }
     Ok(Some(exporter))
 }
-
-/// Time that clients have to answer the last responses when the server shuts down.
-const ANSWER_TIME: Duration = Duration::from_millis(250);
-/// Time until the server closes connections that clients have not closed.
-const SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
 
 /// Prints the result of a change of the files.
 fn print_reload(

@@ -7,7 +7,8 @@ use xds_bootstrap::IdentityFiles;
 use xds_core::{
     rollout::Sharing,
     server::{
-        Confirmation, MakeBeforeBreakPolicy, OrderingPolicy, Readiness, ServerConfig, SourcePolicy,
+        Confirmation, DrainPlan, MakeBeforeBreakPolicy, OrderingPolicy, Readiness, ServerConfig,
+        SourcePolicy,
     },
 };
 use xds_tokio::{
@@ -56,6 +57,18 @@ fn source_policy(args: &ServeArgs) -> SourcePolicy {
 /// gRPC conclude that a resource does not exist.
 const MAX_HOLD: Duration = Duration::from_secs(8);
 
+/// Returns the plan by which streams are ended within this time. The end of it is left for the last
+/// clients, which answer the response in flight and then close the connection.
+pub(super) fn drain_plan(limit: Duration) -> DrainPlan {
+    let answer_time = (limit / 4).clamp(ANSWER_TIME.min(limit), MAX_ANSWER_TIME);
+    DrainPlan::new(answer_time).with_period(limit.saturating_sub(2 * answer_time))
+}
+
+/// Time that clients have at least to answer the last responses when the server shuts down.
+const ANSWER_TIME: Duration = Duration::from_millis(250);
+/// Limit of that time: a stream that waits for an answer gets no response to its requests.
+const MAX_ANSWER_TIME: Duration = Duration::from_secs(5);
+
 fn ordering(chosen: Ordering) -> OrderingPolicy {
     match chosen {
         Ordering::Off => OrderingPolicy::Off,
@@ -72,6 +85,7 @@ pub(super) async fn server_options(
     views: Option<Arc<ViewSelection>>,
     rollouts: Option<&RolloutSettings>,
     load_reports: Option<LoadCollector>,
+    credentials: Option<ServerCredentials>,
 ) -> Result<ServerOptions, Failure> {
     let limits = &args.limits;
     let connections =
@@ -98,7 +112,7 @@ pub(super) async fn server_options(
     if let Some(collector) = load_reports {
         options = options.with_load_reports(collector);
     }
-    if let Some(credentials) = credentials(&args.tls).await? {
+    if let Some(credentials) = credentials {
         options = options.with_credentials(credentials);
     }
     if let Some(rollouts) = rollouts {
@@ -123,7 +137,9 @@ pub(super) fn allowed_sans(flags: &ServerTlsArgs) -> Result<Option<AllowSans>, F
 }
 
 /// Returns the credentials that the flags select; `None` without TLS.
-async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>, Failure> {
+pub(super) async fn credentials(
+    flags: &ServerTlsArgs,
+) -> Result<Option<ServerCredentials>, Failure> {
     let (Some(certificate), Some(private_key)) = (&flags.tls_cert, &flags.tls_key) else {
         return Ok(None);
     };

@@ -1,7 +1,10 @@
 //! TLS options of `xds serve`, `watch`, `get` and `status`.
 
 use super::Stage;
-use crate::support::{Xds, clusters, run};
+use crate::{
+    metrics::metric,
+    support::{Xds, clusters, run},
+};
 
 #[test]
 fn tls_flags_configure_trust_and_client_identity() {
@@ -86,5 +89,23 @@ fn status_uses_the_tls_options_of_watch() {
     for flags in [&["--ca", &*ca][..], &["--ca", &cert, "--cert", &cert, "--key", &key], &[]] {
         let ended = run(&[&["status", csds], flags].concat());
         assert_eq!(ended.code, Some(4), "{flags:?}: {}{}", ended.stdout, ended.stderr);
+    }
+}
+
+#[test]
+fn metrics_have_the_times_at_which_files_expire() {
+    let (directory, name) = (
+        Stage::start(&["none.crl", "client.crl"], &["--metrics", "127.0.0.1:0"]),
+        "xds_server_credentials_expiry_timestamp_seconds",
+    );
+    let serving = directory.serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["metrics"].as_str().unwrap();
+    // 4096-01-01, which the authority's library uses by default, and 2034-01-01.
+    for (file, at) in [
+        ("certificate", 67_090_118_400.0),
+        ("client_ca", 67_090_118_400.0),
+        ("crl", 2_019_686_400.0),
+    ] {
+        assert_eq!(metric(address, &format!("{name}{{file=\"{file}\"}}")), Some(at), "{file}");
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use xds_tokio::{
     ManagementServer,
+    credentials::ServerCredentials,
     server::{LoadCollector, ServerEnded},
 };
 
@@ -29,6 +30,8 @@ pub(super) struct Reporter {
     pub(super) rollouts: Option<Arc<RolloutCounts>>,
     /// Load reports of clients, if they are requested.
     pub(super) loads: Option<LoadCollector>,
+    /// Credentials of the listeners, if they use TLS.
+    pub(super) credentials: Option<ServerCredentials>,
 }
 
 impl Reporter {
@@ -64,6 +67,9 @@ impl Reporter {
         out.server(&stats, self.is_ready());
         out.closed_streams(&stats.closed);
         out.transport(&handle.transport_stats());
+        if let Some(credentials) = &self.credentials {
+            out.expiries(credentials.expiries());
+        }
         out.source(&handle.source_report().await?, &self.source);
         if let Some(rollouts) = &self.rollouts {
             out.rollouts(&rollouts.read(), self.source.is_rollout_failing());

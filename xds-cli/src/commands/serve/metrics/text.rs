@@ -3,13 +3,17 @@
 //! [format]: https://prometheus.io/docs/instrumenting/exposition_formats/
 
 use core::fmt::{Display, Write as _};
+use std::time::SystemTime;
 
 use xds_core::{
     load_reports::CallTotals,
     rollout::RolloutPhase,
     server::{ClosedStreams, ServerStats},
 };
-use xds_tokio::server::{LoadCollector, SourceReport, TransportStats};
+use xds_tokio::{
+    credentials::ExpiringFile,
+    server::{LoadCollector, SourceReport, TransportStats},
+};
 
 use crate::{directory::SourceMetrics, rollouts::Counts};
 
@@ -120,6 +124,24 @@ impl MetricsText {
         self.gauge("xds_server_incomplete_request_bytes", help, stats.incomplete_request_bytes);
         let help = "Bytes of responses that clients have not read.";
         self.gauge("xds_server_unread_response_bytes", help, stats.unread_response_bytes);
+    }
+
+    /// Adds the times at which files of the listeners' credentials expire.
+    pub(super) fn expiries(&mut self, expiries: Vec<(ExpiringFile, SystemTime)>) {
+        let name = "xds_server_credentials_expiry_timestamp_seconds";
+        let help =
+            "Time at which a file of the TLS credentials expires, the earliest of each kind.";
+        self.head(name, help, Kind::Gauge);
+        for (file, at) in expiries {
+            let kind = match file {
+                ExpiringFile::Certificate => "certificate",
+                ExpiringFile::ClientAuthority => "client_ca",
+                ExpiringFile::RevocationList => "crl",
+                _ => continue,
+            };
+            let seconds = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+            self.labelled(name, &[("file", kind)], seconds);
+        }
     }
 
     pub(super) fn source(&mut self, report: &SourceReport, metrics: &SourceMetrics) {
