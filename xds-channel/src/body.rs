@@ -15,6 +15,7 @@ use hyper::{
     rt::{Sleep, Timer as _},
 };
 use tonic::{Code, Status};
+use xds_core::error_causes::with_causes;
 use xds_grpc::runtime::SharedRuntime;
 use xds_routing::{
     SocketAddress,
@@ -85,7 +86,7 @@ impl ActiveCall {
         let (address, note) = (&self.address, self.cluster_ref.note());
         let status = match end {
             Some(error) => {
-                let why = format_args!("{address}: {}", status::with_causes(&error));
+                let why = format_args!("{address}: {}", with_causes(&error));
                 Status::new(status::code_of(&error), status::with_note(why, note))
             }
             None => status::deadline_exceeded(Waiting::sent(address, note)),

@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::select;
 use tonic::body::Body;
+use xds_core::error_causes::with_causes;
 use xds_grpc::{
     Keepalive,
     happy_eyeballs::first_success,
@@ -16,7 +17,7 @@ use xds_grpc::{
 };
 use xds_routing::SocketAddress;
 
-use crate::{status, tls::ClusterTls};
+use crate::tls::ClusterTls;
 
 /// Flow-control window of a connection: 256 MiB, so that usually only the windows of streams (2 MiB
 /// each) limit responses. A smaller one is filled by the responses that the application does not
@@ -114,7 +115,7 @@ impl Dial {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(TokioIo::new(io));
         let closed = |error: hyper::Error| {
-            format!("{}: {}", NotHttp2::Closed(protection), status::with_causes(&error))
+            format!("{}: {}", NotHttp2::Closed(protection), with_causes(&error))
         };
         let (requests, connection) = handshake.await.map_err(closed)?;
         let mut connection = Box::pin(connection);

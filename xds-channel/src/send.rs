@@ -12,6 +12,7 @@ use http::{
 };
 use hyper::{body::Incoming, rt::Timer as _};
 use tonic::{Status, body::Body};
+use xds_core::error_causes::with_causes;
 use xds_routing::{
     SocketAddress,
     balancer::{
@@ -356,7 +357,7 @@ async fn try_send(
             }
             None => {
                 let error = error.into_error();
-                let causes = status::with_causes(&error);
+                let causes = with_causes(&error);
                 let why = cluster.loss(format_args!("{address}: {causes}"));
                 let status = Status::new(status::code_of(&error), why.to_string());
                 match status::is_unprocessed(&error) {

@@ -126,14 +126,3 @@ fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
     }
     None
 }
-
-pub(crate) fn with_causes(error: &hyper::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}

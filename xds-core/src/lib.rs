@@ -175,6 +175,8 @@ mod cache_control;
 pub mod client;
 mod cost_probe;
 mod debounce;
+#[doc(hidden)]
+pub mod error_causes;
 mod frame;
 mod glob_depths;
 pub mod guards;

@@ -1,10 +1,10 @@
 //! gRPC helpers for client and server: method names and status conversion.
 
 use core::error::Error;
-use std::{fmt::Write as _, io};
+use std::io;
 
 use tonic::{Code, Status};
-use xds_core::StatusCode;
+use xds_core::{StatusCode, error_causes::append_causes};
 
 /// ALPN name of HTTP/2.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
@@ -92,27 +92,6 @@ pub(crate) fn is_of_connection(status: &Status) -> bool {
         cause = error.source();
     }
     false
-}
-
-/// Returns an error followed by its causes, without repetitions: `tcp connect error: Connection
-/// refused`.
-pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = String::new();
-    append_causes(&mut text, error);
-    text
-}
-
-fn append_causes(text: &mut String, error: &(dyn Error + 'static)) {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            let separator = if text.is_empty() { "" } else { ": " };
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{separator}{cause}");
-        }
-        next = error.source();
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use core::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use std::{error::Error, fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
@@ -18,7 +18,7 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
     rt::{Read, Timer, Write},
 };
-use xds_core::{StatusCode as Code, client::ChannelError};
+use xds_core::{StatusCode as Code, client::ChannelError, error_causes::with_causes};
 use xds_format::Schema;
 
 use crate::{json, status};
@@ -348,18 +348,6 @@ impl PollerOptions {
         };
         (result, Some(connection))
     }
-}
-
-/// Formats an error with its causes, such as the alert that ended a TLS connection.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ": {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 /// Drives a connection until `work` is done.

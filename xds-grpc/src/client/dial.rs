@@ -25,12 +25,12 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::select;
 use tonic::{body::Body, client::Grpc};
+use xds_core::error_causes::with_causes;
 
 use super::{options::ClientOptions, service::Service};
 use crate::{
     address::{Endpoint, Target},
     clock::FAR,
-    grpc::with_causes,
     guard::{caught_future, locked},
     happy_eyeballs::first_success,
     http2::{CallEnd, ClosedGuard, EndGuard, NotHttp2, Protection, expect_one_call},

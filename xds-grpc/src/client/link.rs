@@ -28,14 +28,14 @@ use futures_channel::mpsc;
 use futures_core::Stream;
 use http::uri::PathAndQuery;
 use tonic::{Request, Status, Streaming, metadata::MetadataMap};
-#[cfg(feature = "rest")]
-use xds_core::client::ChannelError;
 #[cfg(feature = "files")]
 use xds_core::client::RequestCause;
 use xds_core::{
     ChannelId,
     client::{Call, ServerAddress, TransportKind},
 };
+#[cfg(feature = "rest")]
+use xds_core::{client::ChannelError, error_causes::with_causes};
 
 #[cfg(feature = "files")]
 use super::file::FileLink;
@@ -49,7 +49,7 @@ use super::{
 use crate::{
     address::without_credentials,
     codec::RawCodec,
-    grpc::{is_of_connection, with_causes},
+    grpc::is_of_connection,
     http2::EndGuard,
     runtime::{BoxFuture, SharedRuntime},
     zoo::{self, Bug},

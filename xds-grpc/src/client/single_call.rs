@@ -144,12 +144,12 @@ mod http1 {
     use hyper::client::conn::http1;
     use thiserror::Error;
     use tonic::body::Body;
+    use xds_core::error_causes::with_causes;
 
     use super::Unreachable;
     use crate::{
         address::Target,
         client::{dial::dial_http1, options::ClientOptions, service::Service},
-        grpc::with_causes,
         runtime::{Runtime, SharedRuntime},
     };
 

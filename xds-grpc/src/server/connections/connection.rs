@@ -14,6 +14,7 @@ use tokio::{select, sync::watch};
 use tonic::service::Routes;
 use tower_service::Service as _;
 use tracing::{debug, warn};
+use xds_core::error_causes::with_causes;
 
 use super::{
     fair_io::FairIo,
@@ -26,7 +27,6 @@ use super::{
 use crate::server::service::rest_bodies;
 use crate::{
     clock::{Clock, FAR},
-    grpc::with_causes,
     guard::locked,
     keepalive::Keepalive,
     linger::LingerIo,

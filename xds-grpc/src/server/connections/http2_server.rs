@@ -23,6 +23,7 @@ use tokio::{
 };
 use tonic::{Status, body::Body};
 use tracing::{debug, warn};
+use xds_core::error_causes::with_causes;
 
 use super::{
     connection::{
@@ -39,7 +40,6 @@ use super::{
 use crate::{
     address::ListenAddress,
     clock::{Clock, FAR},
-    grpc::with_causes,
     guard::locked,
     keepalive::Keepalive,
     linger::LingerIo,
