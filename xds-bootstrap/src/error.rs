@@ -15,17 +15,24 @@ use xds_core::client::FeatureWarning;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootstrapError {
     source_name: Option<Arc<str>>,
+    /// Environment variable that names the source.
+    variable: Option<&'static str>,
     path: String,
     kind: ErrorKind,
 }
 
 impl BootstrapError {
     pub(crate) fn new(path: impl Into<String>, kind: ErrorKind) -> Self {
-        Self { source_name: None, path: path.into(), kind }
+        Self { source_name: None, variable: None, path: path.into(), kind }
     }
 
     pub(crate) fn in_source(mut self, name: impl Into<Arc<str>>) -> Self {
         self.source_name = Some(name.into());
+        self
+    }
+
+    pub(crate) const fn named_by(mut self, variable: &'static str) -> Self {
+        self.variable = Some(variable);
         self
     }
 
@@ -51,8 +58,10 @@ impl BootstrapError {
 
 impl fmt::Display for BootstrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = &self.source_name {
-            write!(f, "{name}: ")?;
+        match (&self.source_name, self.variable) {
+            (Some(name), Some(variable)) => write!(f, "{name} ({variable}): ")?,
+            (Some(name), None) => write!(f, "{name}: ")?,
+            (None, _) => {}
         }
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
@@ -83,7 +92,7 @@ pub enum ErrorKind {
     },
     /// The text is not valid JSON.
     // BS-02
-    #[error("line {line}, column {column}: {reason}")]
+    #[error("line {line}, column {column}: invalid JSON: {reason}")]
     Syntax {
         /// Line number, from 1.
         line: usize,

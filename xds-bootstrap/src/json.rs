@@ -40,8 +40,15 @@ pub(crate) fn parse(text: &str) -> Result<Value, BootstrapError> {
     }
     serde_json::from_str(text).map_err(|why| {
         let words = why.to_string();
-        let reason = words.split(" at line ").next().unwrap_or_default();
-        let (line, column) = (why.line(), why.column());
+        let words = words.split(" at line ").next().unwrap_or_default();
+        let reason = match words.strip_prefix("EOF while parsing ") {
+            Some(_) if text.trim().is_empty() => "there is no text".into(),
+            Some("a value") => "the text ends where a value is expected".into(),
+            Some(value) => format!("the text ends inside {value}"),
+            None => words.to_owned(),
+        };
+        // The end of a text has column 0 after a line feed.
+        let (line, column) = (why.line(), why.column().max(1));
         BootstrapError::new("", ErrorKind::Syntax { line, column, reason: reason.into() })
     })
 }

@@ -83,7 +83,11 @@ impl Bootstrap {
     ) -> Result<Self, BootstrapError> {
         let source = BootstrapSource::from_variables(&mut variable)
             .ok_or_else(|| BootstrapError::new("", ErrorKind::NotConfigured))?;
-        source.load(FeatureSwitches::from_variables(variable))
+        let loaded = source.load(FeatureSwitches::from_variables(variable));
+        loaded.map_err(|why| match source {
+            BootstrapSource::File(_) => why.named_by(BOOTSTRAP_FILE),
+            BootstrapSource::Inline(_) => why,
+        })
     }
 
     /// Reads the bootstrap that the environment variables of the process configure, with the

@@ -51,6 +51,8 @@ async fn client_of_a_file_needs_neither_an_address_nor_a_node_id() {
         config
     });
     assert_eq!(applied(&mut client.start().unwrap().watch("a")).await, "a");
+    let why = Client::from_file("", FilePolicy::default()).start().unwrap_err();
+    assert_eq!(why, StartError::NoFile);
     let why = Client::connect(path).node_id("test").start().unwrap_err();
     assert!(matches!(why, StartError::Address { .. }), "{why}");
     fs::remove_file(path).unwrap();

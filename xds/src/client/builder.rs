@@ -70,6 +70,9 @@ pub enum StartError {
         /// Reason why it is invalid.
         source: InvalidAddress,
     },
+    /// The path of a file with resources is empty.
+    #[error("the path of the file with the resources is empty: name a file, such as \"cds.yaml\"")]
+    NoFile,
     /// The node has no id. Most servers refuse such a client: set one with
     /// [`ClientBuilder::node_id`].
     #[error("the client has no node id: set one with `node_id` or in the bootstrap")]
@@ -254,6 +257,9 @@ impl<R: Runtime + Default> ClientBuilder<R> {
                 let address = Arc::clone(&server.uri);
                 StartError::Address { address, source }
             })?;
+        }
+        if self.config.servers.iter().any(|it| is_file(&it) && it.uri.is_empty()) {
+            return Err(StartError::NoFile);
         }
         if self.node.id.is_empty() && !self.config.servers.iter().all(|it| is_file(&it)) {
             return Err(StartError::NoNodeId);

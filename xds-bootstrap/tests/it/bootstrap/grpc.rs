@@ -12,10 +12,16 @@ fn invalid_json_or_non_object_error_states_the_position() {
     let refusal = |text| Bootstrap::from_json(text).map_err(|why| why.to_string()).err();
     assert_eq!(
         refusal("{\n  \"xds_servers\": [}").as_deref(),
-        Some("line 2, column 19: expected value")
+        Some("line 2, column 19: invalid JSON: expected value")
     );
-    assert_eq!(refusal("").as_deref(), Some("line 1, column 0: EOF while parsing a value"));
+    assert_eq!(refusal("").as_deref(), Some("line 1, column 1: invalid JSON: there is no text"));
     assert!(refusal("[\"test\": 123]").is_some_and(|why| why.starts_with("line 1, column 8: ")));
+    for (text, reason) in [
+        ("{\n", "line 2, column 1: invalid JSON: the text ends inside an object"),
+        ("{\"node\":", "line 1, column 8: invalid JSON: the text ends where a value is expected"),
+    ] {
+        assert_eq!(refusal(text).as_deref(), Some(reason), "{text}");
+    }
     assert_eq!(refusal("[]").as_deref(), Some("expected an object, found a list"));
 }
 

@@ -79,7 +79,7 @@ fn unreadable_bootstrap_file_is_named_in_the_error() {
     let why = refusal(&empty.path());
     assert_eq!(
         why.to_string(),
-        format!("{}: line 1, column 0: EOF while parsing a value", empty.path())
+        format!("{}: line 1, column 1: invalid JSON: there is no text", empty.path())
     );
 
     let bytes = TempFile::new("bytes", b"\xff\xfe");
@@ -87,6 +87,13 @@ fn unreadable_bootstrap_file_is_named_in_the_error() {
 
     let long = TempFile::new("long", &vec![b' '; (16 << 20) + 1]);
     assert_eq!(refusal(&long.path()).kind(), &ErrorKind::TooLong { limit: 16 << 20 });
+
+    let of_variable = Bootstrap::from_variables(|name| {
+        (name == BOOTSTRAP_FILE).then(|| "/nonexistent/xds.json".into())
+    });
+    let why = of_variable.map_err(|why| why.to_string()).expect_err("it does not exist");
+    let place = "/nonexistent/xds.json (GRPC_XDS_BOOTSTRAP): cannot read: ";
+    assert!(why.starts_with(place), "{why}");
 
     let text = BootstrapSource::Inline("{}".into()).load(FeatureSwitches::default());
     assert_eq!(
