@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use xds_core::ViewName;
+use xds_format::Format;
 use xds_source::{Content, Object, ObjectChange, ObjectId, Revision};
 
 use crate::{
     objects::{
-        FORCE_ANNOTATION, Key, Kind, Metadata, Observed, REJECTED_ANNOTATION, Service, Slice,
-        VIEW_ANNOTATION,
+        ConfigMap, FORCE_ANNOTATION, Key, Kind, Metadata, Observed, REJECTED_ANNOTATION, Service,
+        Slice, VIEW_ANNOTATION,
     },
     translate,
 };
@@ -24,6 +25,8 @@ pub(crate) struct ClusterState {
     objects: BTreeMap<Key, Object>,
     /// Values of the annotation with the rejection, of all objects that have it.
     rejected: BTreeMap<Key, String>,
+    /// ConfigMaps of which nothing is served, with their keys, as they were logged last.
+    without_resources: BTreeMap<Key, String>,
     /// Objects to report if they differ from what was last reported.
     dirty: BTreeMap<Key, Option<Object>>,
     /// Services whose resources must be generated again.
@@ -32,6 +35,9 @@ pub(crate) struct ClusterState {
 
 /// Namespace and name.
 type Name = (String, String);
+
+/// Number of keys of a ConfigMap that a warning names.
+const MOST_KEYS: usize = 10;
 
 /// Name of the view without a name in annotations, as in other sources.
 const DEFAULT_VIEW: &str = "default";
@@ -70,6 +76,14 @@ impl ClusterState {
                 let key = Key { kind: Kind::ConfigMap, namespace, name };
                 let metadata = config_map.metadata.clone();
                 let revision = Revision(metadata.resource_version.parse().unwrap_or(0));
+                if let Some(keys) = self.new_without_resources(&key, &config_map) {
+                    tracing::warn!(
+                        object = key.id(DEFAULT_VIEW).as_str(),
+                        keys,
+                        "nothing of this ConfigMap is served: none of its keys ends in one of {}",
+                        Format::SUFFIXES
+                    );
+                }
                 let content = translate::config_map(*config_map);
                 let object = object(&key, &metadata, revision, content);
                 self.dirty.insert(key, Some(object));
@@ -90,9 +104,25 @@ impl ClusterState {
             }
             Kind::EndpointSlice => self.forget_slice(&(namespace, name)),
             Kind::ConfigMap => {
+                self.without_resources.remove(&key);
                 self.dirty.insert(key, None);
             }
         }
+    }
+
+    /// Returns the keys of a ConfigMap of which nothing is served, if they were not returned before.
+    fn new_without_resources(&mut self, key: &Key, config_map: &ConfigMap) -> Option<String> {
+        let Some(keys) = translate::keys_without_resources(config_map) else {
+            self.without_resources.remove(key);
+            return None;
+        };
+        let shown: Vec<_> = keys.iter().take(MOST_KEYS).copied().collect();
+        let mut text = if keys.is_empty() { "none".to_owned() } else { shown.join(", ") };
+        if let more @ 1.. = keys.len() - shown.len() {
+            text += &format!(" and {more} more");
+        }
+        let before = self.without_resources.insert(key.clone(), text.clone());
+        before.is_none_or(|before| before != text).then_some(text)
     }
 
     fn set_rejected(&mut self, observed: &Observed) {
@@ -330,6 +360,22 @@ mod tests {
         assert_eq!(step(&mut state), "");
         state.set(config_map("c", &json!({}), "name: b"));
         assert_eq!(step(&mut state), "+ConfigMap n/c");
+    }
+
+    #[test]
+    fn config_map_without_resources_is_reported_once() {
+        let of = |data: Value| serde_json::from_value(json!({ "data": data })).unwrap();
+        let key = Key { kind: Kind::ConfigMap, namespace: "n".into(), name: "c".into() };
+        let mut state = ClusterState::default();
+        let mut new = |data: Value| state.new_without_resources(&key, &of(data));
+        assert_eq!(new(json!({"cds": "", "eds": ""})).as_deref(), Some("cds, eds"));
+        assert_eq!(new(json!({"cds": "other", "eds": ""})), None);
+        assert_eq!(new(json!({"cds": ""})).as_deref(), Some("cds"));
+        assert_eq!(new(json!({"cds.yaml": ""})), None);
+        assert_eq!(new(json!({"cds": ""})).as_deref(), Some("cds"));
+        assert_eq!(new(json!({})).as_deref(), Some("none"));
+        let many: serde_json::Map<_, _> = (0..12).map(|at| (at.to_string(), json!(""))).collect();
+        assert!(new(Value::Object(many)).is_some_and(|it| it.ends_with(", 7 and 2 more")));
     }
 
     #[test]

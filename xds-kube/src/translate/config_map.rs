@@ -27,6 +27,14 @@ pub(crate) fn config_map(config_map: ConfigMap) -> Content {
     Content::Documents(documents)
 }
 
+/// Returns the keys of a ConfigMap of which nothing is served, because none has the suffix of a
+/// resource file; `None` if one has it.
+pub(crate) fn keys_without_resources(config_map: &ConfigMap) -> Option<Vec<&str>> {
+    let ConfigMap { data, binary_data, .. } = config_map;
+    let keys: Vec<_> = data.keys().chain(binary_data.keys()).map(String::as_str).collect();
+    keys.iter().all(|key| format_of(key).is_none()).then_some(keys)
+}
+
 fn format_of(key: &str) -> Option<Format> {
     if key.starts_with('.') { None } else { Format::from_path(key).ok() }
 }
@@ -53,6 +61,17 @@ mod tests {
             ("c.pb", Format::Binary, &[0, 1]),
         ];
         assert_eq!(documents, expected);
+    }
+
+    #[test]
+    fn keys_are_named_if_none_has_a_known_suffix() {
+        let keys = |data: serde_json::Value| {
+            let config_map = serde_json::from_value(json!({ "data": data })).unwrap();
+            keys_without_resources(&config_map).map(|keys| keys.join(" "))
+        };
+        assert_eq!(keys(json!({"cds": "", "README": ""})).as_deref(), Some("README cds"));
+        assert_eq!(keys(json!({})).as_deref(), Some(""));
+        assert_eq!(keys(json!({"cds.yaml": "", "README": ""})), None);
     }
 
     #[test]

@@ -12,4 +12,7 @@ mod endpoints;
 mod messages;
 mod service;
 
-pub(crate) use self::{config_map::config_map, service::service};
+pub(crate) use self::{
+    config_map::{config_map, keys_without_resources},
+    service::service,
+};
