@@ -16,6 +16,7 @@
 //! | `output/` | standard output, standard error and logs |
 //! | `process_name.rs` | name of this process for others that use the same source |
 //! | `bounded.rs` | input of limited size |
+//! | `tls_advice.rs` | options in advice about TLS |
 //! | `failure.rs`, `stop.rs`, `place.rs`, `style.rs`, `text.rs` | errors, signals, places in files, text |
 
 mod args;
@@ -42,6 +43,7 @@ mod settings_file;
 mod stop;
 mod style;
 mod text;
+mod tls_advice;
 mod upstream;
 mod views;
 

@@ -361,8 +361,9 @@ const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
 const JSON: &str = "application/json";
 
-/// Request timeout that an Envoy states, in milliseconds.
-const STATED_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
+/// Request timeout that a client states, in milliseconds.
+pub(crate) const STATED_TIMEOUT: HeaderName =
+    HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
 
 /// Returns the maximum time for which a request is held. It leaves a quarter of the timeout that the
 /// client states for the network.

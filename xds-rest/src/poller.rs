@@ -21,7 +21,7 @@ use hyper::{
 use xds_core::{StatusCode as Code, client::ChannelError, error_causes::with_causes};
 use xds_format::Schema;
 
-use crate::{json, status};
+use crate::{gateway::STATED_TIMEOUT, json, status};
 
 /// Connection of an async runtime, through hyper's traits.
 pub trait Io: Read + Write + Send + Unpin {}
@@ -101,7 +101,9 @@ impl PollerOptions {
         self
     }
 
-    /// Sets the timeout of a request, including connecting.
+    /// Sets the timeout of a request, including connecting. It is stated in the header
+    /// `x-envoy-expected-rq-timeout-ms`, as Envoy does, so that a server does not hold the request for
+    /// longer.
     #[must_use]
     pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
@@ -303,6 +305,9 @@ impl PollerOptions {
         request.headers_mut().insert(header::CONTENT_TYPE, json.clone());
         request.headers_mut().insert(header::ACCEPT, json);
         request.headers_mut().insert(header::HOST, self.host.clone());
+        // A server that holds requests answers before that, so silence is a failure.
+        let timeout = u64::try_from(self.request_timeout.as_millis()).unwrap_or(u64::MAX);
+        request.headers_mut().insert(STATED_TIMEOUT, timeout.into());
         poll_fn(|cx| {
             connection.drive(cx);
             connection.sender.poll_ready(cx)

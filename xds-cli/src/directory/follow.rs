@@ -21,7 +21,7 @@ use super::{
     selection::FollowedViews,
     sources::{Changes, Sources, Update},
 };
-use crate::{diagnostic::Diagnostic, views::Views};
+use crate::{diagnostic::Diagnostic, tls_advice::TlsOptions, views::Views};
 
 /// Source that a management server follows. Dropping it stops following.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ impl SourceFollower {
         if self.origin.revision().is_some() {
             let _ = self.server.source_unreachable().await;
         }
-        let why = why.to_string();
+        let why = TlsOptions::Etcd.named_in(&why.to_string());
         let place = format!("{}: ", self.origin.place().display());
         // The report begins with the place.
         (self.report(why.strip_prefix(&place).unwrap_or(&why).to_owned()), None)

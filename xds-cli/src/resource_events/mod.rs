@@ -13,7 +13,7 @@ use xds_core::{
 };
 
 pub(crate) use self::json::object;
-use crate::{place::FilePlace, text::type_name};
+use crate::{place::FilePlace, text::type_name, tls_advice::TlsOptions};
 
 /// Event about one resource, or about all resources of a type.
 #[derive(Clone, Debug)]
@@ -137,7 +137,8 @@ impl From<WatchError> for Problem {
             }
             _ => None,
         };
-        let (text, reason) = (error.to_string(), error.kind().to_string());
+        let named = |text: String| TlsOptions::Client.named_in(&text);
+        let (text, reason) = (named(error.to_string()), named(error.kind().to_string()));
         match error.kind() {
             WatchErrorKind::Unavailable(ChannelError::Status { code, message }) => {
                 let explained = |text: String| explained(&text, *code, message);
@@ -157,6 +158,19 @@ impl From<WatchError> for Problem {
 pub(crate) const UNANSWERED: &str =
     "without --delta, servers need not answer a request for a whole type, except for lds and cds";
 
+/// Whether a server that is polled has sent no HTTP response, by the messages of `xds-rest`.
+pub(crate) fn is_without_response(error: &ChannelError) -> bool {
+    match error {
+        ChannelError::Status { code: StatusCode::Unavailable, message } => {
+            message.starts_with("no response: ")
+        }
+        ChannelError::Status { code: StatusCode::DeadlineExceeded, message } => {
+            message.starts_with("no response within ")
+        }
+        _ => false,
+    }
+}
+
 /// Adds the name of a gRPC status code to the text of an error, and advice.
 pub(crate) fn explained(text: &str, code: StatusCode, message: &str) -> String {
     let number = format!("status {}", code.as_i32());
@@ -170,6 +184,7 @@ pub(crate) fn explained(text: &str, code: StatusCode, message: &str) -> String {
         StatusCode::Unavailable
             if message.starts_with("no response: ")
                 && !message.contains("fatal alert")
+                && !message.contains("the server does not speak HTTP")
                 && !message.contains("is it a gRPC or TLS port?") =>
         {
             "; --poll uses HTTP/1.1: is it a gRPC or TLS port?"

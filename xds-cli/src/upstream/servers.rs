@@ -4,7 +4,10 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use xds_bootstrap::{CallCredentials, TlsFiles, envoy::EnvoyBootstrap};
-use xds_core::{TypeUrl, client::ClientConfig};
+use xds_core::{
+    TypeUrl,
+    client::{ClientConfig, TransportKind},
+};
 use xds_tokio::{ClientOptions, Credentials};
 
 use crate::{args::ChannelArgs, failure::Failure};
@@ -39,11 +42,20 @@ pub(super) enum Origin {
 }
 
 impl Upstream {
-    /// Shortens the timeout of connections, so that a command with this time limit can report why
-    /// there is no connection, and has time for each fallback server.
+    /// Shortens the timeout of connections and of polls, so that a command with this time limit can
+    /// report why there is no connection or response, and has time for each fallback server.
     #[must_use]
-    pub(crate) fn connecting_within(self, time_limit: Duration) -> Self {
-        Self { time_limit: Some(time_limit), ..self }
+    pub(crate) fn connecting_within(mut self, time_limit: Duration) -> Self {
+        self.time_limit = Some(time_limit);
+        if let Origin::Servers(servers) = &mut self.origin {
+            for server in &mut servers.config.servers {
+                if let TransportKind::Polling(policy) = &mut server.transport_kind {
+                    let limit = LONGEST_POLL.min(time_limit / 10 * 9);
+                    policy.request_timeout = policy.request_timeout.min(limit);
+                }
+            }
+        }
+        self
     }
 
     /// Returns the options with the timeout of connections.
@@ -67,6 +79,10 @@ impl Upstream {
         }
     }
 }
+
+/// Maximum time of a poll if the command has a time limit: less than that after which a resource does
+/// not exist, so that a server without any response is not taken for one without the resource.
+const LONGEST_POLL: Duration = Duration::from_secs(10);
 
 /// Sets a timeout of connections that is shorter than the time limit of a command, which can then
 /// report why there is no connection.

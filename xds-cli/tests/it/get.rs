@@ -276,12 +276,32 @@ fn file_that_is_not_read_in_time_exits_with_one() {
 }
 
 #[test]
-fn missing_resource_of_a_silent_server_is_reported_with_its_silence() {
+fn polled_server_without_any_response_is_not_reached() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let ended = get(&address, &["cds:a", "--poll", "1s", "--timeout", "1s"]);
+    for subscription in ["cds:a", "cds"] {
+        let ended = get(&address, &[subscription, "--poll", "1s", "--timeout", "1s"]);
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no response within 900ms"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn missing_resource_of_a_polled_server_does_not_exist() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0"];
+    let (serve, _) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let rest = serving["rest"].as_str().unwrap();
+    let ended = get(rest, &["cds:a", "--poll", "1s", "--timeout", "1500ms"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    assert!(ended.stderr.contains("; the server has sent no response at all"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("cds a: does not exist: not received within 1.5s"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ended.stderr.contains("no response"), "{}", ended.stderr);
 }
 
 #[test]
@@ -289,9 +309,9 @@ fn polling_a_grpc_port_gives_advice() {
     let directory = TempDir::new();
     let (_serve, address) = Xds::serve(directory.path());
     let ended = get(&address, &["cds", "--poll", "1s", "--timeout", "2s"]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
     assert!(ended.stderr.contains("status 14 (UNAVAILABLE)"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("is it a gRPC or TLS port?"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is it a gRPC port?"), "{}", ended.stderr);
 }
 
 fn proxy_bootstrap(address: &str) -> Json {

@@ -1,5 +1,7 @@
 //! `xds load` against `xds serve`.
 
+use std::net::TcpListener;
+
 use serde_json::Value as Json;
 
 use crate::support::{TempDir, Xds, endpoints, run};
@@ -148,4 +150,18 @@ fn unreachable_server_and_failed_change_are_errors() {
     let ended = run(&["load", &address, "--nack", "2"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("expected a number from 0 to 1"), "{}", ended.stderr);
+}
+
+#[test]
+fn server_that_answers_nothing_ends_the_command_with_the_reason() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let no_settings = "the server accepted the connection but sent no HTTP/2 SETTINGS";
+    for limit in ["--round-limit", "--for"] {
+        let ended = run(&["load", &address, "--clients", "2", limit, "2s"]);
+        assert_eq!(ended.code, Some(1), "{limit}: {}", ended.stderr);
+        let verdict = ended.stderr.lines().last().unwrap();
+        assert!(verdict.starts_with("xds: 2 of 2 clients have no stream: "), "{limit}: {verdict}");
+        assert!(verdict.contains(no_settings), "{limit}: {verdict}");
+    }
 }

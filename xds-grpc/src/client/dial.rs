@@ -28,6 +28,8 @@ use tonic::{body::Body, client::Grpc};
 use xds_core::error_causes::with_causes;
 
 use super::{options::ClientOptions, service::Service};
+#[cfg(feature = "rest")]
+use crate::http1::Http1Io;
 use crate::{
     address::{Endpoint, Target},
     clock::FAR,
@@ -83,7 +85,10 @@ pub(crate) async fn dial_http1(
 ) -> Result<Box<dyn Io>, String> {
     let progress = Progress::default();
     let connecting = async {
-        let without_http2 = |io, _, _| core::future::ready(Ok(io));
+        let without_http2 = |io, protection, _| {
+            let io = Http1Io::new(TokioIo::new(io), protection);
+            core::future::ready(Ok(Box::new(TokioIo::new(io)) as Box<dyn Io>))
+        };
         Ok(connect(service, options, runtime, AppProtocol::Http1, &progress, without_http2)
             .await?
             .0)

@@ -133,6 +133,6 @@ impl Frames {
 }
 
 /// Returns whether the bytes begin a TLS record: its type, and a version of SSL 3 or TLS.
-pub(super) fn is_tls(first: &[u8]) -> bool {
+pub(crate) fn is_tls(first: &[u8]) -> bool {
     matches!(first, [0x14..=0x17, 0x03, ..])
 }

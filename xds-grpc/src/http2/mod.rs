@@ -31,7 +31,8 @@ use futures_util::{FutureExt as _, task::AtomicWaker};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use self::frames::{Frames, NoSettings, Settings, is_tls};
+pub(crate) use self::frames::is_tls;
+use self::frames::{Frames, NoSettings, Settings};
 use crate::tls_advice::{PeerRole, explain_tls_failure};
 
 /// Protection of a connection. Used for the advice in [`NotHttp2`].

@@ -72,5 +72,5 @@ async fn grpc_client_of_a_rest_port_and_poll_of_a_grpc_port_are_logged_with_advi
     ];
     let client = client::connect(config, ClientOptions::default());
     let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
-    assert!(why.contains("is it a gRPC or TLS port?"), "{why}");
+    assert!(why.contains("is it a gRPC port?"), "{why}");
 }

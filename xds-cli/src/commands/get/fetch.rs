@@ -19,7 +19,9 @@ use xds_tokio::{ClientHandle, Watch, WatchAll};
 use crate::{
     args::Subscription,
     failure::Shortfall,
-    resource_events::{EventKind, Problem, ResourceState, UNANSWERED, WatchEvent},
+    resource_events::{
+        EventKind, Problem, ResourceState, UNANSWERED, WatchEvent, is_without_response,
+    },
     resource_types::json,
     text::{seconds, type_name},
 };
@@ -45,6 +47,8 @@ pub(super) struct Limit {
     pub(super) server: String,
     /// Whether a file is read instead of a server.
     pub(super) is_file: bool,
+    /// Whether the server is polled.
+    pub(super) is_polled: bool,
     /// Whether a server without resources may leave the request unanswered.
     pub(super) may_be_unanswered: bool,
     /// Whether the answer may consist of several responses.
@@ -78,7 +82,11 @@ pub(super) async fn fetch(
     if !is_complete {
         fetching.end_late(client, &limit).await;
     }
-    if fetching.fetched.shortfall == Some(Shortfall::DoesNotExist) && is_silent(client).await {
+    // A server that is polled may respond that there is nothing new.
+    if fetching.fetched.shortfall == Some(Shortfall::DoesNotExist)
+        && !limit.is_polled
+        && is_silent(client).await
+    {
         fetching.state_silence();
     }
     fetching.finish()
@@ -264,9 +272,15 @@ impl Fetching<'_> {
         let length = &seconds(limit.length);
         let subject = &self.subject();
         if let Some(error) = self.last_error.take() {
+            let shortfall = match error.kind() {
+                WatchErrorKind::Unavailable(why) if is_without_response(why) => {
+                    Shortfall::NotReached
+                }
+                _ => Shortfall::Other,
+            };
             let problem = Problem::from(error);
             let text = format!("no answer within {length}: {}", problem.text);
-            self.fail(self.name(), Shortfall::Other, Problem { text, ..problem });
+            self.fail(self.name(), shortfall, Problem { text, ..problem });
         } else if let Some((last, _)) = self.last_response {
             if last.elapsed() < SHORTEST_PAUSE {
                 let text = format!(

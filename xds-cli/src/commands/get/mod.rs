@@ -72,6 +72,7 @@ async fn fetch_all(
             length,
             server: server.clone(),
             is_file: args.client.source.file.is_some(),
+            is_polled: args.client.source.poll.is_some(),
             may_be_unanswered: args.may_be_unanswered(it),
             may_be_split: args.may_be_split(it),
         };

@@ -29,7 +29,7 @@ use xds_tokio::{
 };
 
 use super::client::{ClientAction, SimulatedClient};
-use crate::resource_events::explained;
+use crate::{resource_events::explained, tls_advice::TlsOptions};
 
 /// Event of a client that is measured.
 #[derive(Clone, Debug)]
@@ -342,7 +342,7 @@ impl Connection {
         stream.reader.abort();
         let text = match &why {
             ChannelError::Status { code, message } => explained(&why.to_string(), *code, message),
-            _ => why.to_string(),
+            _ => TlsOptions::Server.named_in(&why.to_string()),
         };
         slot.client.handle_event(ChannelEvent::Closed(channel, why), now);
         self.observe(stream.ended(by, text));

@@ -51,7 +51,7 @@ use crate::{
     text::escaped,
     upstream::{
         address::{self, ConfiguredAddress},
-        servers::credentials,
+        servers::{connecting_within, credentials},
     },
 };
 
@@ -73,7 +73,10 @@ pub(crate) async fn run(args: LoadArgs) -> Result<(), Failure> {
     let start = Instant::now();
     let variant = plan.config.servers.first().map(|server| server.variant).unwrap_or_default();
     let path = grpc_path(None, variant, xds_core::service::ApiVersion::V3).unwrap_or_default();
-    let dialer = Arc::new(Dialer { service, options: ClientOptions::default(), path, start });
+    // Attempts end before the round, so that their failures are reported with it.
+    let limit = args.lifetime.unwrap_or(args.round_limit).min(args.round_limit);
+    let options = connecting_within(limit, ClientOptions::default());
+    let dialer = Arc::new(Dialer { service, options, path, start });
     let (observed, observations) = mpsc::unbounded_channel();
     let mut running = JoinSet::new();
     let mut breakers = Vec::new();
@@ -289,6 +292,10 @@ impl<'a> Measurement<'a> {
             return Ok(false);
         }
         self.print_round()?;
+        // Without any stream, nothing can be measured.
+        if self.changes == 0 && self.streams.open == 0 {
+            return Err(self.without_streams());
+        }
         let is_last = self.args.changes().is_some_and(|changes| self.changes >= changes);
         let next = self.args.change.is_some().then(|| now + self.args.interval);
         self.phase = Phase::Resting(next);
@@ -316,17 +323,22 @@ impl<'a> Measurement<'a> {
     /// Prints the round that was under way, and fails if clients have no stream.
     fn stopped(&mut self) -> Result<(), Failure> {
         self.print_round()?;
-        let clients = self.args.clients.get();
-        if self.streams.open >= clients {
-            return Ok(());
+        match self.streams.open >= self.args.clients.get() {
+            true => Ok(()),
+            false => Err(self.without_streams()),
         }
-        let missing = clients - self.streams.open;
+    }
+
+    /// Returns the error about clients without a stream.
+    fn without_streams(&self) -> Failure {
+        let clients = self.args.clients.get();
+        let missing = clients.saturating_sub(self.streams.open);
         let why = match &self.last_error {
             Some(why) => why.clone(),
             None if self.streams.waiting > 0 => self.streams.waiting_text(),
             None => "no attempt has ended yet".to_owned(),
         };
-        Err(Failure::Load(format!("{missing} of {clients} clients have no stream: {why}")))
+        Failure::Load(format!("{missing} of {clients} clients have no stream: {why}"))
     }
 
     fn show_progress(&mut self) {

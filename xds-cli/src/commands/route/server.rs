@@ -23,6 +23,7 @@ use crate::{
     args::ExplainArgs,
     failure::Failure,
     output::{self, logging},
+    resource_events::Problem,
     resource_types::Validation,
     text::escaped,
     upstream::{
@@ -97,7 +98,7 @@ async fn first_answer(watch: &mut xds_tokio::Watch) -> Result<bytes::Bytes, NoVa
             Some(Ok(Notice::Changed(Ok(resource)))) => return Ok(resource.bytes),
             Some(Ok(Notice::Changed(Err(error)))) => {
                 let is_connection = matches!(error.kind(), WatchErrorKind::Unavailable(_));
-                return Err(NoValue { text: error.to_string(), is_connection });
+                return Err(NoValue { text: Problem::from(error).text, is_connection });
             }
             Some(Ok(_)) => {}
             Some(Err(invalid)) => {
@@ -121,7 +122,9 @@ async fn all_listeners(
             Change::Resource { name, result: Ok(resource) } => {
                 resources.insert(types::LISTENER, name.as_str(), resource.bytes);
             }
-            Change::Collection(result) => return result.map_err(|why| why.to_string()),
+            Change::Collection(result) => {
+                return result.map_err(|why| Problem::from(why).text);
+            }
             _ => {}
         }
     }

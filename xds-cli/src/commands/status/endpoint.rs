@@ -22,6 +22,7 @@ use crate::{
     client_status::{Filter, StatusReport, of_config_dump, of_response},
     failure::Failure,
     text::{escaped, one_line},
+    tls_advice::TlsOptions,
 };
 
 /// Maximum size of a response in bytes.
@@ -154,7 +155,9 @@ impl Endpoint {
     fn failure(&self, problem: RequestProblem) -> Failure {
         let address = self.address.clone();
         match problem {
-            RequestProblem::Unreached(why) => Failure::Unreached { address, why },
+            RequestProblem::Unreached(why) => {
+                Failure::Unreached { address, why: TlsOptions::Server.named_in(&why) }
+            }
             RequestProblem::Answered(why) => Failure::Status { address, why },
             RequestProblem::Silent => {
                 let why = format!("no response within {:?} (--timeout)", self.timeout);

@@ -3,7 +3,7 @@
 use super::Stage;
 use crate::{
     metrics::metric,
-    support::{Xds, clusters, run},
+    support::{TempDir, Xds, clusters, run},
 };
 
 #[test]
@@ -69,11 +69,11 @@ fn poll_without_client_certificate_reports_the_alert_of_the_server() {
     let ca = stage.path("ca.pem");
     let base = ["get", "--poll", "1s", "--timeout", "1s", "--server", address, "cds"];
     let ended = run(&[&base[..], &["--ca", &ca]].concat());
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
     assert!(ended.stderr.contains("CertificateRequired"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("gRPC"), "{}", ended.stderr);
     let ended = run(&base);
-    assert!(ended.stderr.contains("is it a gRPC or TLS port?"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--tls or --ca FILE"), "{}", ended.stderr);
 }
 
 #[test]
@@ -108,4 +108,49 @@ fn metrics_have_the_times_at_which_files_expire() {
     ] {
         assert_eq!(metric(address, &format!("{name}{{file=\"{file}\"}}")), Some(at), "{file}");
     }
+}
+
+/// Commands that connect to a server, with its address in place of `@`.
+const CONNECTING: [&[&str]; 6] = [
+    &["get", "--server", "@", "cds", "--timeout", "2s"],
+    &["get", "--server", "@", "cds", "--timeout", "2s", "--poll", "1s"],
+    &["watch", "--server", "@", "cds", "--for", "2s"],
+    &["status", "@", "--timeout", "2s"],
+    &["load", "@", "--clients", "1", "--for", "2s"],
+    &["route", "explain", "--server", "@", "--host", "a.example", "--timeout", "2s"],
+];
+
+#[track_caller]
+fn expect_advice(address: &str, more: &[&str], advice: &str) {
+    let commands =
+        CONNECTING.into_iter().filter(|it| !(address.contains("://") && it.contains(&"--poll")));
+    for command in commands {
+        let args: Vec<_> = command
+            .iter()
+            .map(|&it| if it == "@" { address } else { it })
+            .chain(more.iter().copied())
+            .collect();
+        let ended = run(&args);
+        let output = format!("{}\n{}", ended.stdout, ended.stderr);
+        assert!(output.contains(advice), "{args:?}: {output}");
+    }
+}
+
+#[test]
+fn connection_without_tls_to_a_tls_port_names_the_options() {
+    let stage = Stage::new();
+    let advice = "it answered in TLS; connect with TLS: --tls or --ca FILE";
+    expect_advice(&stage.address, &[], advice);
+    expect_advice(&format!("http://{}", stage.address), &[], advice);
+}
+
+#[test]
+fn connection_over_tls_to_a_port_without_names_the_options() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let advice =
+        "the server does not speak TLS on this port: connect without TLS: leave out https://";
+    expect_advice(&address, &["--tls"], advice);
+    expect_advice(&format!("https://{address}"), &[], advice);
 }
