@@ -79,6 +79,13 @@ pub(crate) enum Failure {
     Incompatible(u32),
     #[error("cannot reach {address}: {why}")]
     Unreached { address: String, why: String },
+    /// Server that was reached and refuses the credentials, or what they permit.
+    #[error("{address} denies access: {why}")]
+    Denied { address: String, why: String },
+    /// Request that a server has received and that failed there.
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "of commands that use etcd"))]
+    #[error("the request to {address} failed: {why}")]
+    Request { address: String, why: String },
     #[error("cannot read the status of {address}: {why}")]
     Status { address: String, why: String },
     /// Differences between two addresses, or from what was expected. Each has already been printed.
@@ -152,6 +159,8 @@ impl Failure {
             | Self::InvalidViews { .. }
             | Self::InvalidPolicy { .. }
             | Self::Rollout(_)
+            | Self::Denied { .. }
+            | Self::Request { .. }
             | Self::NotWritten(_)
             | Self::Export { .. }
             | Self::Found(_)

@@ -20,6 +20,7 @@ use crate::{
     output,
     rollouts::{LocalRollouts, state_json, state_line},
     text::escaped,
+    tls_advice::TlsOptions,
 };
 
 /// Number of attempts to store a command while servers store states.
@@ -50,9 +51,14 @@ struct Opened {
 impl Opened {
     /// Returns the error of the command if the state cannot be read or stored.
     fn failed(&self, why: SourceError) -> Failure {
+        let address = self.address.display().to_string();
         match why {
             SourceError::Unavailable(why) => {
-                Failure::Unreached { address: self.address.display().to_string(), why }
+                Failure::Unreached { address, why: TlsOptions::Etcd.named_in(&why) }
+            }
+            SourceError::Denied(why) => {
+                let reason = why.strip_prefix("etcd denies access: ").unwrap_or(&why);
+                Failure::Denied { address, why: reason.to_owned() }
             }
             why => failed(why),
         }

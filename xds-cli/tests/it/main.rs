@@ -9,6 +9,8 @@ mod convert;
 mod csds;
 mod demo;
 #[cfg(feature = "etcd")]
+mod denied_etcd;
+#[cfg(feature = "etcd")]
 mod etcd;
 mod export;
 mod file_changes;

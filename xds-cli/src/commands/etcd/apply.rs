@@ -9,7 +9,7 @@ use xds_etcd::{Diff, EtcdStore, Prune, Stored, StoredName, WriteError};
 use xds_format::{PrintOptions, json_to_yaml, to_json};
 use xds_fs::list_saved;
 
-use super::{client, etcd_address, unreached};
+use super::{client, etcd_address, failed};
 use crate::{
     args::ApplyArgs,
     directory::{Sources, parse_value},
@@ -28,7 +28,7 @@ pub(crate) async fn apply(args: &ApplyArgs) -> Result<(), Failure> {
     let address = etcd_address(&args.to)?;
     let store = EtcdStore::new(client(address, &args.etcd)?, &address.prefix);
     let resources = read(&args.directory, args.view.as_str().into())?;
-    let mut stored = store.read().await.map_err(|why| unreached(&args.to, why))?;
+    let mut stored = store.read().await.map_err(|why| failed(&args.to, &why))?;
     for (key, fault) in &stored.faults {
         output::print_to_stderr(&format!("warning: {}: {fault}\n", escaped(key)));
     }
@@ -48,7 +48,7 @@ pub(crate) async fn apply(args: &ApplyArgs) -> Result<(), Failure> {
     }
     match store.write(&stored, &resources, prune).await {
         Ok(_) => output::print(&shown),
-        Err(WriteError::Etcd(why)) => Err(unreached(&args.to, why)),
+        Err(WriteError::Etcd(why)) => Err(failed(&args.to, &why)),
         Err(why) => Err(Failure::NotWritten(why.to_string())),
     }
 }

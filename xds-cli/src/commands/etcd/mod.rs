@@ -7,7 +7,7 @@ mod register;
 use std::{fs, net::IpAddr, path::Path};
 
 use xds_bootstrap::TlsFiles;
-use xds_etcd::{EtcdClient, EtcdOptions, EtcdRollouts};
+use xds_etcd::{EtcdClient, EtcdError, EtcdOptions, EtcdRollouts};
 use xds_tokio::{Tokio, credentials::Credentials};
 
 pub(crate) use self::{
@@ -19,6 +19,7 @@ use crate::{
     args::{EtcdAddress, EtcdArgs, SourceAddress},
     failure::Failure,
     process_name::process_name,
+    tls_advice::TlsOptions,
 };
 
 /// Creates the client of a cluster, which connects when it is used.
@@ -62,9 +63,16 @@ fn etcd_address(address: &SourceAddress) -> Result<&EtcdAddress, Failure> {
     }
 }
 
-fn unreached(address: &SourceAddress, why: impl ToString) -> Failure {
+/// Returns the failure of a request to the cluster.
+fn failed(address: &SourceAddress, why: &EtcdError) -> Failure {
     let address = address.place().display().to_string();
-    Failure::Unreached { address, why: why.to_string() }
+    match why {
+        EtcdError::Denied(why) => Failure::Denied { address, why: why.clone() },
+        why if why.is_of_member() => {
+            Failure::Unreached { address, why: TlsOptions::Etcd.named_in(&why.to_string()) }
+        }
+        why => Failure::Request { address, why: why.to_string() },
+    }
 }
 
 fn credentials(args: &EtcdArgs) -> Credentials {

@@ -3,7 +3,7 @@
 use xds_etcd::EtcdStore;
 use xds_format::{PrintOptions, json_to_yaml, to_json};
 
-use super::{client, etcd_address, unreached};
+use super::{client, etcd_address, failed};
 use crate::{
     args::PullArgs, directory::parse_value, failure::Failure, output, schema::schema, text::escaped,
 };
@@ -11,7 +11,7 @@ use crate::{
 pub(crate) async fn pull(args: &PullArgs) -> Result<(), Failure> {
     let address = etcd_address(&args.from)?;
     let store = EtcdStore::new(client(address, &args.etcd)?, &address.prefix);
-    let stored = store.read().await.map_err(|why| unreached(&args.from, why))?;
+    let stored = store.read().await.map_err(|why| failed(&args.from, &why))?;
     let mut errors = 0;
     let mut error = |what: &str| {
         errors += 1;

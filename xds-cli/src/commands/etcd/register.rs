@@ -2,7 +2,7 @@
 
 use xds_etcd::{Endpoint, Registration};
 
-use super::{client, etcd_address, unreached};
+use super::{client, etcd_address, failed};
 use crate::{args::RegisterArgs, failure::Failure, output, stop::Stop, text::escaped};
 
 pub(crate) async fn register(args: &RegisterArgs) -> Result<(), Failure> {
@@ -21,9 +21,9 @@ pub(crate) async fn register(args: &RegisterArgs) -> Result<(), Failure> {
         endpoint,
         args.ttl,
     );
-    let registration = registering.await.map_err(|why| unreached(&args.to, why))?;
+    let registration = registering.await.map_err(|why| failed(&args.to, &why))?;
     let mut stop = Stop::after(None)?;
     output::print(&format!("registered {id} in cluster {}\n", escaped(&args.cluster)))?;
     stop.requested().await;
-    registration.end().await.map_err(|why| unreached(&args.to, why))
+    registration.end().await.map_err(|why| failed(&args.to, &why))
 }

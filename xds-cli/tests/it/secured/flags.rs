@@ -154,3 +154,16 @@ fn connection_over_tls_to_a_port_without_names_the_options() {
     expect_advice(&address, &["--tls"], advice);
     expect_advice(&format!("https://{address}"), &[], advice);
 }
+
+#[cfg(feature = "etcd")]
+#[test]
+fn connection_without_tls_to_an_etcd_with_tls_names_the_option() {
+    let stage = Stage::new();
+    let address = format!("etcd://{}/xds", stage.address);
+    for command in [&["pull"][..], &["rollout", "status"]] {
+        let ended = run(&[command, &[&address]].concat());
+        assert_eq!(ended.code, Some(4), "{command:?}: {}", ended.stderr);
+        let advice = "it answered in TLS; connect with TLS: --etcd-ca FILE";
+        assert!(ended.stderr.contains(advice), "{command:?}: {}", ended.stderr);
+    }
+}
