@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use xds_tokio::credentials::CredentialsError;
 
 use super::{DescriptorArgs, NodeArgs, flag_of, parse_duration};
@@ -57,7 +57,7 @@ pub(crate) struct SourceArgs {
     /// Read resources from a file instead of a server.
     ///
     /// The suffix selects the format: JSON, YAML, protobuf text or protobuf binary.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "fallback", "delta", "per_type", "poll"])]
+    #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["server", "bootstrap", "fallback", "delta", "per_type", "poll"])]
     pub(crate) file: Option<String>,
 
     /// Use the incremental (delta) variant of the protocol instead of state of the world.

@@ -61,18 +61,25 @@ pub(crate) struct EtcdAddress {
 const DEFAULT_PREFIX: &str = "/xds";
 
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error(
-    "expected kube:// and nothing behind it: the options --kubeconfig, --kube-context and \
-     --kube-namespace select the cluster and its namespaces"
-)]
-pub(crate) struct InvalidAddress;
+pub(crate) enum InvalidAddress {
+    #[error("the address is empty: name a directory, etcd://HOST:PORT/PREFIX or kube://")]
+    Empty,
+    #[error(
+        "expected kube:// and nothing behind it: the options --kubeconfig, --kube-context and \
+         --kube-namespace select the cluster and its namespaces"
+    )]
+    BehindKube,
+}
 
 impl FromStr for SourceAddress {
     type Err = InvalidAddress;
 
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        if text.is_empty() {
+            return Err(InvalidAddress::Empty);
+        }
         if let Some(rest) = text.strip_prefix("kube://") {
-            return if rest.is_empty() { Ok(Self::Kube) } else { Err(InvalidAddress) };
+            return if rest.is_empty() { Ok(Self::Kube) } else { Err(InvalidAddress::BehindKube) };
         }
         let Some(rest) = text.strip_prefix("etcd://") else {
             return Ok(Self::Directory(text.into()));
@@ -175,6 +182,6 @@ mod tests {
     fn address_of_kubernetes_has_nothing_behind_it() {
         assert_eq!(parse("kube://"), SourceAddress::Kube);
         assert_eq!(parse("kube://").place(), PathBuf::from("kube://"));
-        assert_eq!("kube://prod".parse::<SourceAddress>(), Err(InvalidAddress));
+        assert_eq!("kube://prod".parse::<SourceAddress>(), Err(InvalidAddress::BehindKube));
     }
 }

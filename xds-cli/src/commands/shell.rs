@@ -8,7 +8,7 @@ use crate::{
     args::{Cli, CompletionsArgs, ManArgs},
     failure::Failure,
     output,
-    text::count,
+    text::{count, escaped},
 };
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
@@ -27,6 +27,14 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
             output::print_bytes(titled(&page))
         }
         Some(directory) => {
+            let mut above = directory.ancestors().filter(|it| it.exists());
+            if let Some(file) = above.next().filter(|it| !it.is_dir()) {
+                return Err(Failure::Usage(format!(
+                    "{} is not a directory: name the directory for the pages, such as \
+                     /usr/local/share/man/man1",
+                    escaped(&file.display().to_string())
+                )));
+            }
             let pages = write_pages(directory)
                 .map_err(|why| Failure::Artifact { file: directory.clone(), why })?;
             output::print(&format!(
@@ -46,7 +54,9 @@ fn write_pages(directory: &Path) -> std::io::Result<u64> {
     clap_mangen::generate_to(command, directory)?;
     for page in fs::read_dir(directory)? {
         let path = page?.path();
-        if path.extension().is_some_and(|it| it == "1") {
+        let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+        // The directory may contain pages of other programs.
+        if name == "xds.1" || (name.starts_with("xds-") && name.ends_with(".1")) {
             fs::write(&path, titled(&fs::read(&path)?))?;
         }
     }

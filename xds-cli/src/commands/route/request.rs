@@ -5,6 +5,7 @@ use xds_core::types;
 use crate::{
     args::{ExplainArgs, RouteRules, Scheme},
     failure::Failure,
+    text::escaped,
 };
 
 /// Maximum number of headers of a request.
@@ -32,6 +33,10 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn from_args(args: &ExplainArgs) -> Result<Self, Failure> {
+        if args.host.as_deref() == Some("") {
+            let text = "--host is empty: name the host of the request, such as shop.example.com";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         let mut request = Self {
             host: args.host.clone().unwrap_or_default(),
             path: args.path.clone().unwrap_or_default(),
@@ -86,6 +91,9 @@ impl Request {
             self.is_grpc = true;
             self.method = "POST".into();
         }
+        if let Some(why) = invalid_host(&self.host).or_else(|| invalid_method(&self.method)) {
+            return error(&why);
+        }
         // Only CONNECT requests have no path.
         if self.path.is_empty() && self.method != "CONNECT" {
             self.path = "/".into();
@@ -127,6 +135,38 @@ impl Request {
         }
         headers
     }
+}
+
+/// Returns why a text is no host of a request, with or without a port. An empty one is missing.
+fn invalid_host(host: &str) -> Option<String> {
+    let shown = escaped(host);
+    if let Some((scheme, _)) = host.split_once("://") {
+        let advice = "leave out the scheme and the path";
+        return Some(format!(
+            "the host `{shown}` is a URL of the scheme {}: {advice}",
+            escaped(scheme)
+        ));
+    }
+    // Names of resources, which are the hosts of gRPC targets, may contain a slash.
+    match host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        true => Some(format!("the host `{shown}` contains a space or a control character")),
+        false => None,
+    }
+}
+
+/// Methods of requests in upper case, as HTTP defines them.
+const METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+/// Returns why a text is no method of a request.
+fn invalid_method(method: &str) -> Option<String> {
+    let shown = escaped(method);
+    if http::Method::from_bytes(method.as_bytes()).is_err() {
+        return Some(format!("`{shown}` is not a method: expected one such as GET"));
+    }
+    let upper = method.to_ascii_uppercase();
+    let is_other_case = upper != method && METHODS.contains(&upper.as_str());
+    is_other_case.then(|| format!("the method `{shown}`: methods are case-sensitive, use {upper}"))
 }
 
 /// Whether a text is the name of a header. The name of a pseudo-header begins with a colon.
@@ -177,6 +217,19 @@ mod tests {
         assert!(many.complete().is_err());
         assert!(Request { host: "a".repeat(MOST_BYTES), ..request() }.complete().is_err());
         assert_eq!(request().complete().unwrap().path, "/");
+        for (host, method, why) in [
+            ("a b", "GET", "the host `a b` contains a space"),
+            ("https://a/b", "GET", "is a URL of the scheme https: leave out"),
+            ("a", "get", "methods are case-sensitive, use GET"),
+            ("a", "", "`` is not a method"),
+            ("a", "G T", "`G T` is not a method"),
+        ] {
+            let request = Request { host: host.into(), method: method.into(), ..request() };
+            let failure = request.complete().unwrap_err().to_string();
+            assert!(failure.contains(why), "{host} {method}: {failure}");
+        }
+        let own = Request { host: "[::1]:80".into(), method: "purge".into(), ..request() };
+        assert_eq!(own.complete().unwrap().method, "purge");
         let call = Request { method: "/s/m".into(), ..request() }.complete().unwrap();
         assert_eq!(
             (call.path.as_str(), call.method.as_str(), call.is_grpc),
