@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, env, path::Path};
 
 use tracing::warn;
 use xds_bootstrap::{
-    Bootstrap, BootstrapSource, ChannelCredentials, FeatureSwitches, NodeIdentity, XdsServer,
+    Bootstrap, BootstrapError, BootstrapSource, ChannelCredentials, FeatureSwitches, NodeIdentity,
+    XdsServer,
 };
 use xds_core::{
     client::{
@@ -14,7 +15,7 @@ use xds_core::{
     },
     service::Variant,
 };
-use xds_format::{Leniency, YamlFile};
+use xds_format::{Leniency, Position, YamlFile};
 use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
 use super::{
@@ -26,7 +27,7 @@ use crate::{
     bootstrap_kind::{self, BootstrapKind},
     failure::Failure,
     output,
-    text::escaped,
+    text::{escaped, shell_word},
 };
 
 /// Reads the bootstrap and checks all addresses.
@@ -133,7 +134,8 @@ fn config_of(
 async fn of_bootstrap(file: &Path, args: &ClientArgs) -> Result<Servers, Failure> {
     let switches = FeatureSwitches::from_variables(|name| env::var(name).ok());
     let loaded = BootstrapSource::File(file.to_owned()).load(switches);
-    let mut bootstrap = loaded.map_err(|why| kind_error(file).unwrap_or_else(|| why.into()))?;
+    let mut bootstrap =
+        loaded.map_err(|why| kind_error(file).unwrap_or_else(|| located(file, why)))?;
     for warning in &bootstrap.warnings {
         warn!("{}: {warning}", file.display());
     }
@@ -172,6 +174,31 @@ fn kind_error(file: &Path) -> Option<Failure> {
         BootstrapKind::Grpc | BootstrapKind::IncompleteGrpc => return None,
     };
     Some(Failure::ProxyBootstrap { place, why })
+}
+
+/// Returns an error of a bootstrap of gRPC with its position in the file.
+fn located(file: &Path, why: BootstrapError) -> Failure {
+    let place = file.display().to_string();
+    let Ok(bytes) = std::fs::read(file) else { return why.into() };
+    let (position, text) = match YamlFile::parse_json(&place, &bytes, Leniency::Strict) {
+        Ok(yaml) => {
+            let path = why.path();
+            let field = if path.is_empty() { String::new() } else { format!("{path}: ") };
+            (yaml.position(path), format!("{field}{}", why.kind()))
+        }
+        // It begins with the place.
+        Err(not_json) => {
+            let text = not_json.to_string();
+            let text = text.split_once(": ").map_or(&*text, |(_, text)| text).to_owned();
+            (not_json.position(), text)
+        }
+    };
+    let place = match position {
+        Some(Position { line, column }) => format!("{place}:{line}:{column}"),
+        None => place,
+    };
+    let command = format!("xds check --bootstrap {}", shell_word(&file.display().to_string()));
+    Failure::ProxyBootstrap { place, why: format!("{text}; `{command}` reports all errors") }
 }
 
 /// Returns the servers of a bootstrap with the paths of their entries.

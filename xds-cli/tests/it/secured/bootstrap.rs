@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::Stage;
-use crate::support::{Xds, run, run_with};
+use crate::support::{TempDir, Xds, run, run_with};
 
 fn bootstrap(stage: &Stage, credentials: &Json) -> Json {
     json!({
@@ -69,11 +69,11 @@ fn bootstrap_credential_errors_name_the_file_and_field() {
             1,
             "xds_servers[0]: the address has the scheme http, but the cred".to_owned(),
         ),
-        (json!({}), 1, "bad.json: xds_servers: required, but missing".to_owned()),
+        (json!({}), 1, "bad.json:1:1: xds_servers: required, but missing".to_owned()),
         (
             bootstrap(&stage, &json!({ "type": "new" })),
             1,
-            "bad.json: xds_servers[0].channel_creds: no supported type: found google_default, new"
+            ": xds_servers[0].channel_creds: no supported type: found google_default, new"
                 .to_owned(),
         ),
         (
@@ -145,4 +145,25 @@ fn bootstrap_credential_errors_name_the_file_and_field() {
     let ended = run(&["watch", "cds", "--bootstrap", &nowhere]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains(&format!("{nowhere}: cannot read: ")), "{}", ended.stderr);
+}
+
+#[test]
+fn error_of_a_bootstrap_has_its_position_and_the_command_that_lists_all() {
+    let files = TempDir::new();
+    let file = files.join("b.json");
+    let shown = file.to_str().unwrap();
+    for (text, why) in [
+        ("{\n", "2:1: invalid JSON: expected a key in double quotes"),
+        ("", "1:1: invalid JSON: expected a value, found the end of the text"),
+        ("{\n \"xds_servers\": 5 }", "2:17: xds_servers: expected a list, found a number"),
+        ("{ \"node\": {} }", "1:1: xds_servers: required, but missing"),
+    ] {
+        files.save("b.json", text);
+        for command in ["get", "watch"] {
+            let ended = run(&[command, "--bootstrap", shown, "cds"]);
+            assert_eq!(ended.code, Some(1), "{text}: {}", ended.stderr);
+            let all = format!("`xds check --bootstrap {shown}` reports all errors");
+            assert_eq!(ended.stderr, format!("xds: {shown}:{why}; {all}"), "{text}");
+        }
+    }
 }
