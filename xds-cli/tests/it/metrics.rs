@@ -199,3 +199,32 @@ fn address_of_metrics_that_cannot_be_used_is_named() {
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
 }
+
+#[test]
+fn failed_exports_are_counted() {
+    let (directory, to) = (TempDir::new(), TempDir::new());
+    directory.save("cds.yaml", &clusters("a"));
+    let export = to.join("out");
+    let flags = [
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+        "--export",
+        export.to_str().unwrap(),
+    ];
+    let (serve, _) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["metrics"].as_str().unwrap();
+    let failures =
+        |of: &str| metric(address, &format!("xds_server_write_failures_total{{of=\"{of}\"}}"));
+    assert_eq!((failures("export"), failures("feedback")), (Some(0.0), Some(0.0)));
+    fs::remove_dir_all(&export).unwrap();
+    fs::write(&export, "").unwrap();
+    directory.replace("cds.yaml", &clusters("a b"));
+    eventually("a failed export", || match failures("export") {
+        Some(1.0) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    serve.wait_stderr("cannot export the resources");
+}

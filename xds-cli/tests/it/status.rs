@@ -485,3 +485,27 @@ fn silent_port_is_given_up_after_one_attempt() {
     let connections = core::iter::from_fn(|| listener.accept().ok()).count();
     assert_eq!(connections, 1);
 }
+
+#[test]
+fn server_that_is_not_ready_states_what_it_waits_for() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", "{");
+    let (serve, _, csds) = Xds::serve_with_csds(directory.path());
+    serve.wait_count("not_ready", 1);
+    let reason = "not ready: nothing is served until each of these files has been valid once: ";
+    for args in [&["status", &csds][..], &["status", &csds, &csds, "--replicas"]] {
+        eventually("the reason", || {
+            let ended = run(args);
+            let is_stated = ended.stdout.contains(reason) && ended.stdout.contains("cds.yaml");
+            is_stated
+                .then_some(())
+                .ok_or_else(|| format!("{args:?}: {}{}", ended.stdout, ended.stderr))
+        });
+    }
+    directory.replace("cds.yaml", &clusters("a"));
+    serve.wait_count("ready", 1);
+    eventually("no reason", || {
+        let ended = run(&["status", &csds]);
+        (!ended.stdout.contains("not ready")).then_some(()).ok_or(ended.stdout)
+    });
+}

@@ -1,6 +1,6 @@
 //! `--export`: files with the served resources.
 
-use std::{io, path::Path};
+use std::{io, path::Path, sync::Arc};
 
 use tokio::task::spawn_blocking;
 use xds_core::ViewName;
@@ -8,7 +8,7 @@ use xds_fs::{Export, ExportFormat, Unprintable};
 use xds_source::Subdirectories;
 use xds_tokio::ServerHandle;
 
-use super::served_files;
+use super::{served_files, write_failures::WriteFailures};
 use crate::{failure::Failure, schema::schema};
 
 /// Writer that keeps the files in sync with the server.
@@ -16,6 +16,7 @@ pub(super) struct Exporter {
     /// `None` while a task writes, which may take long on a slow disk.
     export: Option<Export>,
     server: ServerHandle,
+    failures: Arc<WriteFailures>,
     /// Unprintable resources that were reported last.
     unprintable: Vec<Unprintable>,
 }
@@ -29,6 +30,7 @@ impl Exporter {
         served: Option<&Path>,
         subdirectories: Subdirectories,
         server: ServerHandle,
+        failures: Arc<WriteFailures>,
     ) -> Result<Self, Failure> {
         let failure = |why| Failure::Export { directory: to.to_owned(), why };
         if served_files::are_in(to, served, subdirectories) {
@@ -45,7 +47,15 @@ impl Exporter {
                  the other files, too"
             );
         }
-        Ok(Self { export: Some(export), server, unprintable: Vec::new() })
+        Ok(Self { export: Some(export), server, failures, unprintable: Vec::new() })
+    }
+
+    /// Writes the resources like [`write`](Self::write), and counts and logs a failure.
+    pub(super) async fn write_or_warn(&mut self) {
+        if let Err(why) = self.write().await {
+            self.failures.note_export();
+            tracing::warn!(%why, "cannot export the resources");
+        }
     }
 
     /// Writes the resources that the server has now. If writing fails, the next call tries again.

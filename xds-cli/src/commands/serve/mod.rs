@@ -18,6 +18,7 @@ mod service_manager;
 mod setup;
 mod status;
 mod table;
+mod write_failures;
 
 use std::{io, sync::Arc};
 
@@ -49,7 +50,8 @@ use self::{
     service_manager::ServiceManager,
     setup::{allowed_sans, credentials, drain_plan, server_config, server_options},
     status::Status,
-    table::Table,
+    table::{Table, awaited},
+    write_failures::WriteFailures,
 };
 use crate::{
     args::{ServeArgs, ServeOutput, SourceAddress},
@@ -90,13 +92,14 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         return Err(not_valid(&args, &mut *printer, &first));
     }
     let listeners = Listeners::bind(&args).await?;
-    let mut exporter = start_export(&args, handle.clone(), is_ready).await?;
+    let failures = Arc::<WriteFailures>::default();
+    let mut exporter = start_export(&args, handle.clone(), is_ready, &failures).await?;
     let mut stop = Stop::after(args.lifetime)?;
     print_start(&args, &mut *printer, &first, &listeners)?;
     let counts = rollouts.as_ref().map(|it| Arc::clone(it.counts()));
     #[cfg(any(feature = "etcd", feature = "kube"))]
     if let Some(writer) = writer {
-        tokio::spawn(writer.run(handle.clone(), counts.clone()));
+        tokio::spawn(writer.run(handle.clone(), counts.clone(), Arc::clone(&failures)));
     }
     let mut status = Status::new(handle.clone());
     let reporter = Reporter {
@@ -106,10 +109,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         rollouts: counts,
         loads: loads.collector.clone(),
         credentials,
+        failures,
     };
     let (mut serving, services) = serve(&args, &server, listeners, allowed, reporter);
     let mut service_manager = ServiceManager::new(args.source.clone());
     service_manager.note(&first);
+    note_readiness(&handle, &args.source, &first).await;
 
     let mut is_printing = true;
     let ended = loop {
@@ -124,13 +129,11 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                     break Err(failed);
                 }
                 service_manager.note(&reload);
+                note_readiness(&handle, &args.source, &reload).await;
                 let is_changed =
                     reload.applied.is_some() || reload.readiness == Some(ReadinessChange::Ready);
-                if is_changed
-                    && let Some(exporter) = &mut exporter
-                    && let Err(why) = exporter.write().await
-                {
-                    tracing::warn!(%why, "cannot export the resources");
+                if is_changed && let Some(exporter) = &mut exporter {
+                    exporter.write_or_warn().await;
                 }
                 status.note_change();
             }
@@ -145,9 +148,8 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 }
                 if progress.phase == RolloutPhase::Completed
                     && let Some(exporter) = &mut exporter
-                    && let Err(why) = exporter.write().await
                 {
-                    tracing::warn!(%why, "cannot export the resources");
+                    exporter.write_or_warn().await;
                 }
                 status.note_change();
             }
@@ -313,6 +315,19 @@ fn print_start(
     }
 }
 
+/// Reports in client status what the server waits for, until it is ready.
+async fn note_readiness(handle: &ServerHandle, source: &SourceAddress, reload: &Reload) {
+    let why = match &reload.readiness {
+        Some(ReadinessChange::Waiting(files)) => {
+            Some(format!("not ready: {}", awaited(files, source)).into())
+        }
+        Some(ReadinessChange::Ready) if reload.refused.is_none() => None,
+        Some(ReadinessChange::Ready) | None => return,
+    };
+    // An error means that the server has ended.
+    let _ = handle.source_refused(why).await;
+}
+
 /// Task of a listener.
 type Serving = JoinHandle<io::Result<()>>;
 
@@ -380,9 +395,12 @@ async fn start_export(
     args: &ServeArgs,
     server: ServerHandle,
     is_ready: bool,
+    failures: &Arc<WriteFailures>,
 ) -> Result<Option<Exporter>, Failure> {
     let Some(to) = &args.export else { return Ok(None) };
-    let mut exporter = Exporter::new(to, args.source.directory(), subdirectories(args), server)?;
+    let served = args.source.directory();
+    let failures = Arc::clone(failures);
+    let mut exporter = Exporter::new(to, served, subdirectories(args), server, failures)?;
     if is_ready {
         let failure = |why| Failure::Export { directory: to.clone(), why };
         exporter.write().await.map_err(failure)?;

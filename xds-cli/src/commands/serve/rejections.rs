@@ -15,7 +15,7 @@ use xds_core::{
 use xds_source::{RejectedBy, Rejection};
 use xds_tokio::{ServerHandle, server::RejectionSnapshot};
 
-use super::origin::FeedbackTarget;
+use super::{origin::FeedbackTarget, write_failures::WriteFailures};
 #[cfg(any(feature = "etcd", feature = "kube"))]
 use crate::process_name::process_name;
 use crate::{
@@ -82,7 +82,12 @@ impl Feedback {
 
 impl RejectionWriter {
     /// Writes until the server ends.
-    pub(super) async fn run(self, server: ServerHandle, rollouts: Option<Arc<RolloutCounts>>) {
+    pub(super) async fn run(
+        self,
+        server: ServerHandle,
+        rollouts: Option<Arc<RolloutCounts>>,
+        failures: Arc<WriteFailures>,
+    ) {
         let mut feedback = Feedback::new(self.target);
         let mut reported = None;
         loop {
@@ -97,7 +102,11 @@ impl RejectionWriter {
                 rejections.extend(of_invalid(&state.invalid));
                 rejections
             };
-            match feedback.report(rejections).await {
+            let written = feedback.report(rejections).await;
+            if written.is_err() {
+                failures.note_feedback();
+            }
+            match written {
                 Ok(()) => reported = None,
                 Err(why) if reported.as_ref() == Some(&why) => {}
                 Err(why) => {

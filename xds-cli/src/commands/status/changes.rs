@@ -45,7 +45,7 @@ fn source_change(
         }
         (_, Some(problem)) => view.style.bad(problem),
         (_, None) if before.source.as_ref().is_some_and(|it| it.refused.is_some()) => {
-            view.style.good("no change of the source is refused any more".to_owned())
+            view.style.good("the newest state of the source is served".to_owned())
         }
         (_, None) if before.source.is_some() => {
             view.style.good("source reachable again".to_owned())

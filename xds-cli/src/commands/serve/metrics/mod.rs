@@ -17,7 +17,7 @@ use xds_tokio::{
 };
 
 pub(super) use self::http::{MetricsListener, bind, serve};
-use super::table::awaited;
+use super::{table::awaited, write_failures::WriteFailures};
 use crate::{args::SourceAddress, directory::SourceMetrics, rollouts::RolloutCounts};
 
 /// Server and source whose metrics are reported.
@@ -32,6 +32,7 @@ pub(super) struct Reporter {
     pub(super) loads: Option<LoadCollector>,
     /// Credentials of the listeners, if they use TLS.
     pub(super) credentials: Option<ServerCredentials>,
+    pub(super) failures: Arc<WriteFailures>,
 }
 
 impl Reporter {
@@ -48,12 +49,11 @@ impl Reporter {
                 let seconds = source.unreachable_for.unwrap_or_default().as_secs();
                 format!("the source has been unreachable for {seconds} s (--max-staleness)")
             }
-            Ok(source) if source.refused.is_some() => {
-                source.refused.unwrap_or_default().to_string()
-            }
-            Ok(_) => match self.source.waiting() {
-                files if files.is_empty() => "the server shuts down".to_owned(),
-                files => awaited(&files, &self.address),
+            // The files come first: they are also the reason why their state is refused.
+            Ok(source) => match (self.source.waiting(), source.refused) {
+                (files, Some(refused)) if files.is_empty() => refused.to_string(),
+                (files, None) if files.is_empty() => "the server shuts down".to_owned(),
+                (files, _) => awaited(&files, &self.address),
             },
             Err(ended) => ended.to_string(),
         }
@@ -70,6 +70,7 @@ impl Reporter {
         if let Some(credentials) = &self.credentials {
             out.expiries(credentials.expiries());
         }
+        out.write_failures(&self.failures);
         out.source(&handle.source_report().await?, &self.source);
         if let Some(rollouts) = &self.rollouts {
             out.rollouts(&rollouts.read(), self.source.is_rollout_failing());

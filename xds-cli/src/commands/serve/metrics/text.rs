@@ -15,6 +15,7 @@ use xds_tokio::{
     server::{LoadCollector, SourceReport, TransportStats},
 };
 
+use super::super::write_failures::WriteFailures;
 use crate::{directory::SourceMetrics, rollouts::Counts};
 
 /// Metrics, one after the other.
@@ -142,6 +143,11 @@ impl MetricsText {
             let seconds = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
             self.labelled(name, &[("file", kind)], seconds);
         }
+    }
+
+    pub(super) fn write_failures(&mut self, failures: &WriteFailures) {
+        let help = "Failed writes: exports to files, and feedback to objects of the source.";
+        self.counters("xds_server_write_failures_total", help, "of", failures.counts());
     }
 
     pub(super) fn source(&mut self, report: &SourceReport, metrics: &SourceMetrics) {
