@@ -7,7 +7,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use xds_core::{
-    client::{PollPolicy, ServerAddress},
+    client::{PollPolicy, Profile, ServerAddress},
     server::{ServerConfig, Transaction},
 };
 use xds_format::Schema;
@@ -73,4 +73,50 @@ async fn grpc_client_of_a_rest_port_and_poll_of_a_grpc_port_are_logged_with_advi
     let client = client::connect(config, ClientOptions::default());
     let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
     assert!(why.contains("is it a gRPC port?"), "{why}");
+}
+
+/// Answers every request with this status.
+async fn serve_status(status: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1];
+            if socket.read_exact(&mut request).await.is_ok() {
+                let response = format!(
+                    "HTTP/1.1 {status}\r\ncontent-length: 5\r\nconnection: close\r\n\r\nsorry"
+                );
+                let _ = socket.write_all(response.as_bytes()).await;
+            }
+        }
+    });
+    address
+}
+
+/// As over gRPC, watchers get connection errors with gRPC's profile, and the log has them with both.
+#[tokio::test]
+async fn error_status_of_a_polled_server_is_logged_and_reported_by_the_profile() {
+    for status in ["500 Internal Server Error", "401 Unauthorized"] {
+        let address = serve_status(status).await;
+        let reason = format!("HTTP status {status}: sorry");
+        for (profile, is_reported) in [(Profile::grpc(), true), (Profile::envoy(), false)] {
+            let (log, _guard) = Log::start();
+            let policy = PollPolicy::envoy(core::time::Duration::from_millis(10));
+            let mut config = config(address).with_profile(profile);
+            config.servers = vec![ServerAddress::new(address.to_string()).with_polling(policy)];
+            let client = client::connect(config, ClientOptions::default());
+            let mut watch = client.watch_untyped(CLUSTER, "a");
+            if is_reported {
+                let why = no_value(&mut watch).await.to_string();
+                assert!(why.contains(&reason), "{why}");
+            }
+            soon(async {
+                while log.lines(&["WARN", &reason]).is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+        }
+    }
 }

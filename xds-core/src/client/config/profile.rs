@@ -252,7 +252,8 @@ pub enum ConnectivityErrors {
     /// Watchers are notified once per failure, see [gRFC
     /// A57](https://github.com/grpc/proposal/blob/master/A57-xds-client-failure-mode-behavior.md).
     Reported,
-    /// Watchers are not notified and keep the last configuration. Failures appear in logs only.
+    /// Watchers are not notified and keep the last configuration. Failures appear in logs only. They
+    /// include failed polls, such as those with an HTTP error status.
     Hidden,
 }
 
