@@ -346,6 +346,12 @@ fn wrong_options_and_states_are_explained() {
             && why.contains("xds rollout abort"),
         "{why}"
     );
+    // The attempt has changed nothing: with its own policy, the rollout continues.
+    let (mut serve, address) = world.serve();
+    wait_phase(&serve, 2, "deploying");
+    wait_timeout(&watch(&address, "canary-1"), "2s");
+    wait_timeout(&watch(&address, "other-1"), "1s");
+    serve.kill();
     let (code, why) = world.command("resume", &[]);
     assert!(code == Some(1) && why.contains("resume is not possible"), "{why}");
     let (code, why) = {
