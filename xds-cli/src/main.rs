@@ -57,7 +57,8 @@ use clap::{ColorChoice, Parser as _};
 use tokio::{runtime::Handle, select, task::spawn_blocking};
 
 use crate::{
-    failure::Failure, output::logging::LogFormat, stop::Signals, style::Style, text::escaped_lines,
+    failure::Failure, output::log_format::LogFormat, stop::Signals, style::Style,
+    text::escaped_lines,
 };
 
 /// Allocator. Simulations allocate many short-lived objects; the default allocator takes a sixth of

@@ -3,11 +3,11 @@
 /// Options that select TLS or no TLS for a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TlsOptions {
-    /// Those of connections to servers.
+    /// Options of connections to servers.
     Server,
-    /// Those of connections to management servers, which a gRPC bootstrap may configure.
+    /// Options of connections to management servers, which a gRPC bootstrap may configure instead.
     Client,
-    /// Those of connections to etcd.
+    /// Options of connections to etcd.
     Etcd,
 }
 

@@ -35,7 +35,7 @@ mod tests {
 
     #[derive(Debug, Error)]
     #[error("{0}")]
-    struct Layer(&'static str, #[source] Option<alloc::boxed::Box<Layer>>);
+    struct Layer(&'static str, #[source] Option<alloc::boxed::Box<Self>>);
 
     #[test]
     fn causes_follow_an_error_without_repetitions() {

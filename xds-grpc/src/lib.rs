@@ -41,7 +41,6 @@
 //! | `tls.rs`, `tls_advice.rs` | TLS handshakes; explanations of their failures |
 //! | `csds/` | client status discovery |
 //! | `load_reports/` | load reports of clients |
-//! | `http1.rs` | detection of servers that answer HTTP/1.1 in another protocol |
 //! | `http2/` | inspection of frames: the connection is open, a call has ended |
 //! | `address/`, `resolve.rs` | addresses of servers and listeners; name resolution |
 //! | `codec.rs`, `grpc.rs` | codec of encoded messages; method names and status conversion |
@@ -73,8 +72,6 @@ pub mod csds;
 mod grpc;
 mod guard;
 pub mod happy_eyeballs;
-#[cfg(feature = "rest")]
-mod http1;
 pub mod http2;
 mod keepalive;
 mod linger;

@@ -60,7 +60,7 @@ pub(crate) use self::{
     etcd::EtcdAddress,
     store::{ApplyArgs, PullArgs, RegisterArgs},
 };
-use crate::output::logging::LogFormat;
+use crate::output::log_format::LogFormat;
 
 /// Serve, watch and check xDS resources, the configuration of proxies and gRPC clients.
 #[derive(Debug, Parser)]

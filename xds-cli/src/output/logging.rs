@@ -6,8 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use clap::{ColorChoice, ValueEnum};
-use serde_json::json;
+use clap::ColorChoice;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::{
     EnvFilter, Layer,
@@ -15,23 +14,17 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use super::Stderr;
-use crate::{style::Style, text::timestamp};
+use super::{
+    Stderr,
+    log_format::{self, LogFormat},
+};
+use crate::style::Style;
 
 /// Log level without `-v`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quietest {
     Errors,
     Warnings,
-}
-
-/// Form of the texts on standard error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object per line: `timestamp` (RFC 3339, UTC), `level`, `message` and other fields.
-    Json,
 }
 
 /// Starts logging. `RUST_LOG` selects the level if it is set, otherwise the number of `-v`.
@@ -59,31 +52,10 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice, format: 
             .with(reported)
             .init(),
         LogFormat::Json => {
-            IS_JSON.store(true, Ordering::Relaxed);
+            log_format::use_json();
             lines.json().flatten_event(true).with_writer(|| Stderr).finish().with(reported).init();
         }
     }
-}
-
-/// Whether the log format is [`LogFormat::Json`].
-static IS_JSON: AtomicBool = AtomicBool::new(false);
-
-/// Severity of a text that is printed outside the log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Severity {
-    Warning,
-    Error,
-}
-
-/// Returns a text as a line of the log if the format is [`LogFormat::Json`], otherwise `None`.
-pub(super) fn json_line(severity: Severity, text: &str) -> Option<String> {
-    let level = match severity {
-        // Lines about the input begin with their severity.
-        Severity::Warning if !text.starts_with("error") => "WARN",
-        Severity::Warning | Severity::Error => "ERROR",
-    };
-    let line = || json!({ "timestamp": timestamp(), "level": level, "message": text.trim_end() });
-    IS_JSON.load(Ordering::Relaxed).then(|| line().to_string())
 }
 
 /// Whether the command itself reports the failures of its client.

@@ -9,6 +9,7 @@
 //! log are always offered. [finish] writes the queued output before the process exits.
 
 mod layout;
+pub(crate) mod log_format;
 pub(crate) mod logging;
 pub(crate) mod progress;
 mod queue;
@@ -29,7 +30,7 @@ use tokio::{
 };
 
 pub(crate) use self::layout::Layout;
-use self::logging::Severity;
+use self::log_format::Severity;
 use self::queue::{Queue, Unwritten};
 use crate::{
     failure::Failure,
@@ -160,7 +161,7 @@ pub(crate) fn print_failure(failure: &str) {
 
 fn print_as(severity: Severity, lines: &str) {
     STDERR_TEXTS.fetch_add(1, Ordering::Relaxed);
-    let json = logging::json_line(severity, lines);
+    let json = log_format::json_line(severity, lines);
     let lines = json.unwrap_or_else(|| Layout::of_stderr().fold(lines).into_owned());
     let _ = stderr().offer(whole_lines(&lines).into_bytes());
 }

@@ -27,9 +27,9 @@ use tokio::select;
 use tonic::{body::Body, client::Grpc};
 use xds_core::error_causes::with_causes;
 
-use super::{options::ClientOptions, service::Service};
 #[cfg(feature = "rest")]
-use crate::http1::Http1Io;
+use super::http1_io::Http1Io;
+use super::{options::ClientOptions, service::Service};
 use crate::{
     address::{Endpoint, Target},
     clock::FAR,

@@ -7,6 +7,7 @@
 //! | `polling.rs` | a channel to a polled server (feature `rest`) |
 //! | `file.rs` | a channel to a file (feature `files`) |
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
+//! | `http1_io.rs` | detection of servers that answer HTTP/1.1 in another protocol |
 //! | `rotation.rs` | fair polling of links |
 //! | `service.rs` | the services of a server and their order |
 //! | `single_call.rs` | requests outside of discovery streams |
@@ -18,6 +19,8 @@ mod dial;
 mod driver;
 #[cfg(feature = "files")]
 mod file;
+#[cfg(feature = "rest")]
+mod http1_io;
 mod link;
 mod log;
 mod options;

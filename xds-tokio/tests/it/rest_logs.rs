@@ -94,7 +94,7 @@ async fn serve_status(status: &'static str) -> SocketAddr {
     address
 }
 
-/// As over gRPC, watchers get connection errors with gRPC's profile, and the log has them with both.
+/// Watchers get connection errors with gRPC's profile only, and the log has them with both, as over gRPC.
 #[tokio::test]
 async fn error_status_of_a_polled_server_is_logged_and_reported_by_the_profile() {
     for status in ["500 Internal Server Error", "401 Unauthorized"] {

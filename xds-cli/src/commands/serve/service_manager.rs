@@ -1,4 +1,4 @@
-//! State of the server for the service manager, such as systemd, that started the process.
+//! ServiceState of the server for the service manager, such as systemd, that started the process.
 //!
 //! It is sent to the socket in the environment variable `NOTIFY_SOCKET`, by the protocol of
 //! [sd_notify](https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html). Without that
@@ -32,14 +32,14 @@ impl ServiceManager {
     pub(super) fn note(&mut self, reload: &Reload) {
         match &reload.readiness {
             Some(ReadinessChange::Waiting(files)) => {
-                send(State::Waiting(&awaited(files, &self.source)));
+                send(ServiceState::Waiting(&awaited(files, &self.source)));
             }
             Some(ReadinessChange::Ready) => {
                 self.is_ready = true;
-                send(State::Ready(reload.resources));
+                send(ServiceState::Ready(reload.resources));
             }
             None if self.is_ready && reload.applied.is_some() => {
-                send(State::Serving(reload.resources));
+                send(ServiceState::Serving(reload.resources));
             }
             None => {}
         }
@@ -47,18 +47,18 @@ impl ServiceManager {
 
     /// Reports that the server begins to shut down.
     pub(super) fn stopping(&self) {
-        send(State::Stopping);
+        send(ServiceState::Stopping);
     }
 }
 
-enum State<'a> {
+enum ServiceState<'a> {
     Waiting(&'a str),
     Ready(usize),
     Serving(usize),
     Stopping,
 }
 
-fn send(state: State<'_>) {
+fn send(state: ServiceState<'_>) {
     let serving = |resources| {
         format!(
             "STATUS=serving {}\n",
@@ -67,10 +67,10 @@ fn send(state: State<'_>) {
     };
     let text = match state {
         // A line has one assignment.
-        State::Waiting(why) => format!("STATUS={}\n", why.replace('\n', " ")),
-        State::Ready(resources) => format!("READY=1\n{}", serving(resources)),
-        State::Serving(resources) => serving(resources),
-        State::Stopping => "STOPPING=1\nSTATUS=disconnecting clients\n".to_owned(),
+        ServiceState::Waiting(why) => format!("STATUS={}\n", why.replace('\n', " ")),
+        ServiceState::Ready(resources) => format!("READY=1\n{}", serving(resources)),
+        ServiceState::Serving(resources) => serving(resources),
+        ServiceState::Stopping => "STOPPING=1\nSTATUS=disconnecting clients\n".to_owned(),
     };
     if let Err(why) = send_text(text.as_bytes()) {
         tracing::warn!(%why, "cannot notify the service manager at NOTIFY_SOCKET");
