@@ -11,8 +11,11 @@ use xds_channel::{ChannelInstrument, ChannelMetrics};
 type Labels = Vec<(&'static str, String)>;
 
 /// Number and sum of the measurements of each series.
+type Series = BTreeMap<(ChannelInstrument, Labels), (u64, f64)>;
+
+/// Measurements of a channel.
 #[derive(Clone, Default)]
-pub(crate) struct Measured(Arc<Mutex<BTreeMap<(ChannelInstrument, Labels), (u64, f64)>>>);
+pub(crate) struct Measured(Arc<Mutex<Series>>);
 
 impl Measured {
     pub(crate) fn points(&self) -> Vec<Json> {

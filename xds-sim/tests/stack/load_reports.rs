@@ -90,7 +90,8 @@ impl<'a> World<'a> {
             _ => self.recorder = cluster(&self.loads),
         }
         let waits = [0, 1, 100, 9_900, 10_100, 60_000];
-        sleep(Duration::from_millis(self.stage.choices().pick("wait", &waits))).await;
+        let wait = self.stage.choices().pick("wait", &waits);
+        sleep(Duration::from_millis(wait)).await;
         self.heal();
     }
 
