@@ -28,14 +28,15 @@ use futures_channel::mpsc;
 use futures_core::Stream;
 use http::uri::PathAndQuery;
 use tonic::{Request, Status, Streaming, metadata::MetadataMap};
+#[cfg(feature = "rest")]
+use xds_core::client::ChannelError;
 #[cfg(feature = "files")]
 use xds_core::client::RequestCause;
 use xds_core::{
     ChannelId,
     client::{Call, ServerAddress, TransportKind},
+    error_causes::with_causes,
 };
-#[cfg(feature = "rest")]
-use xds_core::{client::ChannelError, error_causes::with_causes};
 
 #[cfg(feature = "files")]
 use super::file::FileLink;
