@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -17,7 +17,6 @@ use xds_core::{
     },
 };
 
-use super::server::ServerReports;
 use crate::guard::locked;
 
 /// Maximum number of distinct named metrics of a locality in a report. Endpoints choose the names.
@@ -30,7 +29,6 @@ pub(super) struct ClusterCounters {
     pub(super) cluster: String,
     /// Name of the EDS resource, or empty.
     pub(super) service: String,
-    pub(super) server: Weak<ServerReports>,
     state: Mutex<ClusterState>,
 }
 
@@ -70,12 +68,7 @@ struct MetricSum {
 }
 
 impl ClusterCounters {
-    pub(super) fn new(
-        cluster: &str,
-        service: &str,
-        server: Weak<ServerReports>,
-        now: Time,
-    ) -> Self {
+    pub(super) fn new(cluster: &str, service: &str, now: Time) -> Self {
         let state = ClusterState {
             localities: Vec::new(),
             dropped: BTreeMap::new(),
@@ -83,7 +76,7 @@ impl ClusterCounters {
             since: now,
         };
         let (cluster, service) = (cluster.into(), service.into());
-        Self { cluster, service, server, state: Mutex::new(state) }
+        Self { cluster, service, state: Mutex::new(state) }
     }
 
     pub(super) fn locality(&self, locality: &Locality) -> Arc<LocalityCounters> {

@@ -1,10 +1,13 @@
 //! Recorders of calls.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::{Arc, Weak, atomic::Ordering::Relaxed};
 
 use xds_core::{load_reports::LoadMetric, proto::Locality};
 
-use super::counters::{ClusterCounters, LocalityCounters};
+use super::{
+    counters::{ClusterCounters, LocalityCounters},
+    server::ServerReports,
+};
 
 /// Recorder of the calls of a cluster. Its load is reported until the last recorder of the cluster
 /// and its last call have ended. If reports are being sent then, the final counts are part of the next
@@ -13,21 +16,22 @@ use super::counters::{ClusterCounters, LocalityCounters};
 pub struct ClusterRecorder(ClusterUse);
 
 impl ClusterRecorder {
-    pub(super) fn new(counters: &Arc<ClusterCounters>) -> Self {
-        Self(ClusterUse(Arc::clone(counters)))
+    pub(super) fn new(counters: &Arc<ClusterCounters>, server: &Arc<ServerReports>) -> Self {
+        let (counters, end) = (Arc::clone(counters), EndNotice(Arc::downgrade(server)));
+        Self(ClusterUse { counters, _end: end })
     }
 
     /// Returns the recorder of a locality.
     #[must_use]
     pub fn locality(&self, locality: &Locality) -> LocalityRecorder {
-        let counters = self.0.0.locality(locality);
+        let counters = self.0.counters.locality(locality);
         LocalityRecorder(Arc::new(LocalityUse { counters, _cluster: self.0.clone() }))
     }
 
     /// Counts a call that was dropped instead of sent: by the drop category with this name, or, with
     /// `None`, by the circuit breaker.
     pub fn count_dropped(&self, category: Option<&str>) {
-        self.0.0.count_dropped(category);
+        self.0.counters.count_dropped(category);
     }
 }
 
@@ -99,17 +103,21 @@ impl Drop for CallRecord {
     }
 }
 
-/// Reference to the counters of a cluster. The streams to the server are informed when the last one
-/// is dropped.
+/// Reference to the counters of a cluster.
 #[derive(Clone, Debug)]
-struct ClusterUse(Arc<ClusterCounters>);
+struct ClusterUse {
+    counters: Arc<ClusterCounters>,
+    /// Dropped after the counters, so that the server finds them without this reference.
+    _end: EndNotice,
+}
 
-impl Drop for ClusterUse {
+/// Informs the streams to a server when it is dropped: a cluster may have no recorder any more.
+#[derive(Clone, Debug)]
+struct EndNotice(Weak<ServerReports>);
+
+impl Drop for EndNotice {
     fn drop(&mut self) {
-        // The other reference is that of the server.
-        if Arc::strong_count(&self.0) <= 2
-            && let Some(server) = self.0.server.upgrade()
-        {
+        if let Some(server) = self.0.upgrade() {
             server.changed.notify_one();
         }
     }

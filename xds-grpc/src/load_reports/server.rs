@@ -16,7 +16,7 @@ use crate::guard::locked;
 pub(super) struct ServerReports {
     pub(super) address: ServerAddress,
     state: Mutex<ServerState>,
-    /// Notified when a cluster has lost its last recorder.
+    /// Notified when a cluster may have lost its last recorder.
     pub(super) changed: Notify,
 }
 
@@ -41,8 +41,9 @@ impl ServerReports {
     ) -> (ClusterRecorder, bool) {
         let mut state = locked(&self.state);
         let key = (cluster.to_owned(), service.to_owned());
-        let create = || Arc::new(ClusterCounters::new(cluster, service, Arc::downgrade(self), now));
-        let recorder = ClusterRecorder::new(state.clusters.entry(key).or_insert_with(create));
+        let create = || Arc::new(ClusterCounters::new(cluster, service, now));
+        let counters = state.clusters.entry(key).or_insert_with(create);
+        let recorder = ClusterRecorder::new(counters, self);
         let needs_task = !core::mem::replace(&mut state.has_task, true);
         (recorder, needs_task)
     }
