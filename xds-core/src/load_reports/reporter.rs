@@ -2,12 +2,12 @@
 
 use alloc::{string::ToString as _, vec::Vec};
 
-use prost::{DecodeError, Message as _};
+use prost::Message as _;
 
 use super::{LoadRequest, SEND_ALL_CLUSTERS};
 use crate::{
     client::{BackoffPolicy, Node, channel::end::ChannelEnd, upstream::backoff::Backoff},
-    proto::{self, ClusterStats, LoadStatsRequest, LoadStatsResponse},
+    proto::{self, ClusterStats, DecodeError, LoadStatsRequest, LoadStatsResponse},
     rng::Rng,
     time::Time,
 };
